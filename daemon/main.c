@@ -2,7 +2,6 @@
 /* sonard: reads a configuration, runs the pipeline in the foreground until a signal, and leaves
  * with an exit code that says what happened. Everything else is in libsonar. */
 #include <errno.h>
-#include <getopt.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
@@ -19,6 +18,7 @@
 #include "control/server.h"
 #include "log.h"
 #include "notify.h"
+#include "options.h"
 #include "pipeline/pipeline.h"
 #include "program.h"
 
@@ -103,6 +103,7 @@ static int parse_command_line(int argc, char **argv, enum action *action, const 
             usage(stdout);
             return EXIT_STOPPED;
         default:
+            tool_suggest("sonard", argv[optind - 1], options);
             fputs("sonard: try 'sonard --help'\n", stderr);
             return EXIT_CONFIG;
         }

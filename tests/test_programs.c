@@ -72,6 +72,7 @@ Test(programs, wrong_command_lines_are_explained) {
     } wrong[] = {
         {"sonard", "no configuration file"},
         {"sonard --nonsense", "--help"},
+        {"sonard --check-confg x", "did you mean --check-config?"},
         {"sonard one two", "more than one file"},
         {"sonard /tmp", "directory"},
         {"sonar-sim", "--config is missing"},
@@ -90,7 +91,9 @@ Test(programs, wrong_command_lines_are_explained) {
         {"sonar-sim " SCENE " --ranks 2", "{rank} has to be in it"},
         {"sonar-sim " SCENE " --ranks 2 --endpoint ipc:///tmp/x", "is one place"},
         {"sonar-sim " SCENE " --rank 1", "there are ranks 0 to 0"},
+        {"sonar-sim --durations=3", "did you mean --duration?"},
         {"sonar-replay", "no recording"},
+        {"sonar-replay --side-by-sied", "did you mean --side-by-side?"},
         {"sonar-replay a b", "--config, or"},
         {"sonar-replay a.sonar-spectra", "--output or --config"},
         {"sonar-replay a.sonar-spectra --output tcp://10.0.0.1:1", "in the clear"},
@@ -103,6 +106,8 @@ Test(programs, wrong_command_lines_are_explained) {
         {"sonar-watch --endpoint x", "not an endpoint such as tcp://"},
         {"sonar-watch word", "'word'"},
         {"sonar-watch --nonsense", "--help"},
+        {"sonar-watch --tpoic x", "did you mean --topic?"},
+        {"sonar-watch --verzion", "did you mean --version?"},
         {"sonar-check", "--config is missing"},
         {"sonar-check " DEMO, "--truth is missing"},
         {"sonar-check " DEMO " --truth x", "not an endpoint such as tcp://"},
@@ -115,21 +120,39 @@ Test(programs, wrong_command_lines_are_explained) {
         {"sonar-keys client a", "--server SERVER.key is missing"},
         {"sonar-keys server a --server b.key", "belongs to client"},
         {"sonar-bench --nonsense", "--help"},
+        {"sonar-bench --treads 2", "did you mean --threads?"},
         {"sonar-bench --case nonsense", "--list"},
         {"sonar-bench --sensors x", "'x'"},
         {"sonar-bench --cbf-bins 9", "FIRST:LAST"},
         {"sonar-bench --json /no/such", "/no/such"},
         {"sonar-bench live --nonsense", "--help"},
+        {"sonar-bench live --jsno x", "did you mean --json?"},
         {"sonar-bench live --daemon /no/such", "/no/such"},
         {"sonar-bench live --json /no/such", "/no/such"},
         {"sonar-bench ranks --nonsense", "--help"},
         {"sonar-bench ranks --case sensors", "--list"},
         {"sonar-bench ranks --case ,", "names no case"},
+        {"sonar-keys --servr x", "did you mean --server?"},
+        {"sonarctl --endpiont x status", "did you mean --endpoint?"},
+        {"sonarctl statsu", "did you mean status?"},
     };
     char text[4096];
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         cr_expect_eq(run(wrong[i].line, text), 2, "%s: %s", wrong[i].line, text);
         cr_expect(strstr(text, wrong[i].says), "%s: %s", wrong[i].line, text);
+    }
+}
+
+/* The beginning of several options is ambiguous, a value where none belongs is one: neither is
+ * misspelt, and of other words no option is near. */
+Test(programs, no_option_is_suggested_where_none_was_misspelt) {
+    static const char *const lines[] = {
+        "sonar-watch --t x", "sonar-watch --json=3", "sonar-watch --zzz", "sonarctl zzzzzz",
+        "sonarctl x",        "sonar-bench --m 2",    "sonar-watch -Z"};
+    char text[4096];
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        cr_expect_eq(run(lines[i], text), 2, "%s: %s", lines[i], text);
+        cr_expect_null(strstr(text, "did you mean"), "%s: %s", lines[i], text);
     }
 }
 

@@ -79,3 +79,30 @@ Test(text, random_bytes) {
         cr_assert(!memcmp(once, twice, used + 1));
     }
 }
+
+Test(text, the_nearest_name_is_the_one_that_was_meant) {
+    static const struct {
+        const char *name;
+        int other;
+    } named[] = {{"json", 1}, {NULL, 2}, {"timeout", 3}, {"topic", 4}, {"ab", 5}};
+    static const struct {
+        const char *word, *wanted;
+    } table[] = {{"jsno", "json"},
+                 {"jsn", "json"},
+                 {"timeuot", "timeout"},
+                 {"time_out", "timeout"},
+                 {"topics", "topic"},
+                 {"xy", NULL},
+                 {"", NULL},
+                 {"endpoint", NULL},
+                 {"json", "json"},
+                 {"a", NULL}};
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        const char *nearest =
+            sonar_text_nearest(table[i].word, named, sizeof named / sizeof *named, sizeof *named);
+        cr_expect(table[i].wanted ? nearest && !strcmp(nearest, table[i].wanted) : !nearest,
+                  "%s: %s", table[i].word, nearest ? nearest : "none");
+    }
+    cr_expect_eq(sonar_text_edits("ab", "ba"), 1);
+    cr_expect_eq(sonar_text_edits("", "abc"), 3);
+}

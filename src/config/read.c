@@ -357,27 +357,6 @@ static bool read_value(const reader *r, const sonar_node *node) {
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
-/* Edit distance of two keys, at most 64 letters each; two neighbours that changed places are one
- * edit. */
-static size_t edits(const char *a, const char *b) {
-    size_t row[3][66] = {{0}};
-    const size_t n = sonar_min_size(strlen(a), 64), m = sonar_min_size(strlen(b), 64);
-    for (size_t j = 0; j <= m; j++)
-        row[0][j] = j;
-    for (size_t i = 1; i <= n; i++) {
-        const size_t *before = row[(i + 1) % 3], *last = row[(i + 2) % 3];
-        size_t *now = row[i % 3];
-        now[0] = i;
-        for (size_t j = 1; j <= m; j++) {
-            now[j] = sonar_min_size(last[j - 1] + (a[i - 1] != b[j - 1]),
-                                    1 + sonar_min_size(last[j], now[j - 1]));
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-                now[j] = sonar_min_size(now[j], before[j - 2] + 1);
-        }
-    }
-    return row[n % 3][m];
-}
-
 /* The same, or without its unit: "heading" for "heading_deg". */
 static bool names(const char *key, const char *option) {
     const size_t n = strlen(key);
@@ -392,7 +371,7 @@ static void suggest(const char *group, const char *key, char *words, size_t size
     for (size_t i = 0; i < SONAR_OPTIONS && best; i++)
         if (is_under(sonar_options[i].path, group)) {
             key_in_group(sonar_options[i].path, group, own);
-            const size_t far = names(key, own) ? 0 : edits(key, own);
+            const size_t far = names(key, own) ? 0 : sonar_text_edits(key, own);
             if (far < best) {
                 best = far;
                 snprintf(words, size, "did you mean %s?", own);
@@ -413,8 +392,8 @@ size_t sonar_option_find(const char *path, char *hint, size_t size) {
     if (id < SONAR_OPTIONS)
         return id;
     for (size_t i = 0; i < SONAR_OPTIONS; i++)
-        if (edits(path, sonar_options[i].path) < best) {
-            best = edits(path, sonar_options[i].path);
+        if (sonar_text_edits(path, sonar_options[i].path) < best) {
+            best = sonar_text_edits(path, sonar_options[i].path);
             nearest = i;
         }
     if (is_group(path) && *path)

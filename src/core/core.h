@@ -108,6 +108,13 @@ sonar_code sonar_state_write(const char *path, const char *text, size_t bytes, s
  * `from`. Returns the length of the result. Any thread. */
 size_t sonar_text_clean(const char *from, size_t bytes, char *to, size_t room);
 
+/* Edits that turn one word into the other; two neighbours that changed places are one edit. Of each
+ * word the first 64 bytes. Any thread. */
+size_t sonar_text_edits(const char *a, const char *b);
+/* Of `count` structures of `bytes` each, whose first member is a name (const char *, NULL: it has
+ * none), the name that `word` may be a misspelling of; NULL: none is near. Any thread. */
+const char *sonar_text_nearest(const char *word, const void *named, size_t count, size_t bytes);
+
 /* ---- ring: bounded, one producer thread, one consumer thread, pointers only ------------------ */
 
 typedef struct sonar_ring sonar_ring;

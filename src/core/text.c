@@ -57,3 +57,40 @@ size_t sonar_text_clean(const char *from, size_t bytes, char *to, size_t room) {
         to[used] = '\0';
     return used;
 }
+
+/* ---- misspelt words -------------------------------------------------------------------------- */
+
+size_t sonar_text_edits(const char *a, const char *b) {
+    size_t row[3][66] = {{0}};
+    const size_t n = sonar_min_size(strlen(a), 64), m = sonar_min_size(strlen(b), 64);
+    for (size_t j = 0; j <= m; j++)
+        row[0][j] = j;
+    for (size_t i = 1; i <= n; i++) {
+        const size_t *before = row[(i + 1) % 3], *last = row[(i + 2) % 3];
+        size_t *now = row[i % 3];
+        now[0] = i;
+        for (size_t j = 1; j <= m; j++) {
+            now[j] = sonar_min_size(last[j - 1] + (a[i - 1] != b[j - 1]),
+                                    1 + sonar_min_size(last[j], now[j - 1]));
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                now[j] = sonar_min_size(now[j], before[j - 2] + 1);
+        }
+    }
+    return row[n % 3][m];
+}
+
+/* Two edits, or one in three letters; fewer than make another word of it altogether. */
+const char *sonar_text_nearest(const char *word, const void *named, size_t count, size_t bytes) {
+    const size_t letters = strlen(word);
+    size_t best = sonar_min_size(sonar_max_size(2, letters / 3) + 1, letters);
+    const char *nearest = NULL;
+    for (size_t i = 0; i < count; i++) {
+        const char *name = *(const char *const *)((const char *)named + i * bytes);
+        const size_t far = name ? sonar_text_edits(word, name) : best;
+        if (far >= best)
+            continue;
+        best = far;
+        nearest = name;
+    }
+    return nearest;
+}

@@ -444,7 +444,7 @@ int live_main(int argc, char **argv) {
                           .stop = &stop},
                  .trial_s = 10};
     argv[0] = name;
-    argp_parse(&argp, argc, argv, 0, NULL, &o);
+    bench_parse(&argp, "sonar-bench live", argc, argv, &o);
     o.plan.setting = o.setting;
     if (!o.plan.sensors)
         o.plan.sensors = o.plan.of->sensors;

@@ -257,7 +257,7 @@ int main(int argc, char **argv) {
     o.own.name = "own";
     o.own.peers = true;
     o.own.snapshots = 64;
-    argp_parse(&argp, argc, argv, 0, NULL, &o);
+    bench_parse(&argp, "sonar-bench", argc, argv, &o);
 
     sonar_error err = {0};
     if (o.ingest)

@@ -5,7 +5,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../common/options.h"
 #include "program.h"
+
+enum { ROWS_MOST = 48 };
+
+/* Before argp, which leaves with its own words. */
+void bench_parse(const struct argp *argp, const char *program, int argc, char **argv, void *input) {
+    struct option known[ROWS_MOST] = {{.name = "help"}, {.name = "usage"}, {.name = "version"}};
+    const struct argp_option *row = argp->options;
+    size_t count = 3;
+    for (; (row->name || row->key || row->doc) && count + 1 < ROWS_MOST; row++)
+        if (row->name)
+            known[count++].name = row->name;
+    for (int i = 1; i < argc; i++)
+        tool_suggest(program, argv[i], known);
+    argp_parse(argp, argc, argv, 0, NULL, input);
+}
 
 size_t bench_parse_count(const char *text, size_t least, size_t most, struct argp_state *state) {
     char *end;

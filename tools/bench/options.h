@@ -19,6 +19,9 @@ typedef struct bench_options {
  * what is no option. ARGP_ERR_UNKNOWN: it is none of these. */
 error_t bench_parse_option(int key, char *arg, bench_options *to, struct argp_state *state);
 
+/* argp_parse, after a word on each option that looks misspelt. */
+void bench_parse(const struct argp *argp, const char *program, int argc, char **argv, void *input);
+
 /* Values of options. They end the program by argp_error if there is none or it is out of range: a
  * whole number; a number in 0..1e9. */
 size_t bench_parse_count(const char *text, size_t least, size_t most, struct argp_state *state);

@@ -326,7 +326,7 @@ int ranks_main(int argc, char **argv) {
     options o = {.list = "all", .backend = "cpu", .common = {.effort = {50, 0.5, 0}, .threads = 1}};
     sonar_error err = {0};
     argv[0] = name;
-    argp_parse(&argp, argc, argv, 0, NULL, &o);
+    bench_parse(&argp, "sonar-bench ranks", argc, argv, &o);
     found.ranks = cJSON_CreateArray();
     found.left_out = cJSON_CreateArray();
     const sonar_code code = run(&o, &found, &err);

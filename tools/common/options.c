@@ -2,10 +2,12 @@
 #include "options.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+#include "core/core.h"
 
 enum { FIRST_KEY = 256 }; /* of the table's options; beyond all letters */
 
@@ -82,13 +84,29 @@ static const tool_option *find(const tool *tool, int key) {
     return o;
 }
 
+void tool_suggest(const char *program, const char *word, const struct option *options) {
+    char name[64];
+    size_t count = 0;
+    if (strncmp(word, "--", 2) != 0)
+        return;
+    const int letters = snprintf(name, sizeof name, "%.*s", (int)strcspn(word + 2, "="), word + 2);
+    for (; options[count].name; count++)
+        if (!strncmp(options[count].name, name, (size_t)letters))
+            return; /* it is ambiguous, or its value is wrong */
+    const char *meant = sonar_text_nearest(name, options, count, sizeof *options);
+    if (meant)
+        fprintf(stderr, "%s: did you mean --%s?\n", program, meant);
+}
+
 int tool_read_options(const tool *tool, int argc, char **argv, void *options) {
     struct option longs[TOOL_OPTIONS_MOST + 3];
     char letters[2 * TOOL_OPTIONS_MOST + 3];
     make_tables(tool, longs, letters);
     for (int key; (key = getopt_long(argc, argv, letters, longs, NULL)) != -1;) {
-        if (key == '?')
+        if (key == '?') {
+            tool_suggest(tool->name, argv[optind - 1], longs);
             return try_help(tool);
+        }
         if (key == 'h') {
             fputs(tool->usage, stdout);
             return EXIT_SUCCESS;

@@ -5,6 +5,7 @@
 #ifndef TOOL_OPTIONS_H
 #define TOOL_OPTIONS_H
 
+#include <getopt.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -43,6 +44,9 @@ enum { TOOL_OPTIONS_MOST = 32, TOOL_WRONG_USAGE = 2 };
 /* Fills `options`. Returns -1 to go on, the other arguments being argv[optind] and what follows; or
  * the exit code. */
 int tool_read_options(const tool *tool, int argc, char **argv, void *options);
+/* Of a word such as "--jsn=1" that is no long option, nor the beginning of one: says on stderr
+ * which was probably meant. options: as getopt_long takes them. */
+void tool_suggest(const char *program, const char *word, const struct option *options);
 /* For a `take`: digits only, from low to high. */
 tool_answer tool_read_whole(const char *value, double low, double high, uint64_t *to);
 /* Says what is wrong and how to get help; TOOL_WRONG_USAGE. */

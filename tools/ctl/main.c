@@ -491,6 +491,13 @@ static const struct verb {
     {"record", "start or stop", ask_record, print_nothing, follow_record},
 };
 
+static int no_verb(const char *word) {
+    const char *meant =
+        sonar_text_nearest(word, verbs, sizeof verbs / sizeof *verbs, sizeof *verbs);
+    return tool_wrong_usage(&self, "there is no verb \"%s\"%s%s%s", word,
+                            meant ? "; did you mean " : "", meant ? meant : "", meant ? "?" : "");
+}
+
 static const struct verb *find_verb(const char *name) {
     for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
         if (!strcmp(verbs[i].name, name))
@@ -581,7 +588,7 @@ int main(int argc, char **argv) {
         return tool_wrong_usage(&self, "no verb given");
     const struct verb *verb = find_verb(argv[optind]);
     if (!verb)
-        return tool_wrong_usage(&self, "there is no verb \"%s\"", argv[optind]);
+        return no_verb(argv[optind]);
     const int count = argc - optind - 1;
     cJSON *request = verb->ask(argv + optind + 1, count);
     if (!request)
