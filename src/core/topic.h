@@ -7,6 +7,9 @@
 
 enum { SONAR_TOPIC_MOST = 16 }; /* longest name, bytes */
 
+/* Of what the daemon publishes; a reader refuses a message of another one. */
+#define SONAR_OUTPUT_SCHEMA "sonard/1"
+
 typedef enum sonar_axis {
     SONAR_AXIS_NONE = 0,
     SONAR_AXIS_CHANNEL,

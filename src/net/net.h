@@ -86,13 +86,22 @@ sonar_code sonar_curve_connect(const sonar_certificate *own, const char *server_
 sonar_code sonar_client_connect(const char *key, bool curve, void *socket, const char *endpoint,
                                 sonar_error *err);
 sonar_code sonar_client_certificate(const char *key, sonar_certificate *own, sonar_error *err);
-/* libzmq is silent about a peer that does not let it in. Watch before connecting; refusal says what
- * has happened since the last call ("does not allow this key"), after which it never tries again,
- * or NULL. *waits: the same of what may pass, as libzmq tries again. Forget before the socket is
- * closed. NULL for `events` is allowed. The socket's thread. */
-void *sonar_client_watch(void *context, void *socket);
-const char *sonar_client_refusal(void *events, bool key, const char **waits);
-void sonar_client_forget(void *events, void *socket);
+/* Why nothing comes, of which libzmq says nothing by itself. Watch before connecting (NULL: no
+ * memory, which the others take), forget before the socket is closed. `key`: --key was given. The
+ * socket's thread. */
+typedef struct sonar_client sonar_client;
+typedef enum sonar_client_state {
+    SONAR_CLIENT_TRIES = 0, /* nothing is known */
+    SONAR_CLIENT_ABSENT,    /* nothing listens there; libzmq goes on trying, as after the next */
+    SONAR_CLIENT_HUNG_UP,   /* the other side ended the handshake, as sonard's gate does */
+    SONAR_CLIENT_REFUSED,   /* for good: libzmq never tries again */
+    SONAR_CLIENT_JOINED
+} sonar_client_state;
+sonar_client *sonar_client_watch(void *context, void *socket, bool key);
+/* What has happened up to now. *why: what to say after the endpoint, "does not allow this key";
+ * NULL where there is nothing to say. Waits for a second at most. */
+sonar_client_state sonar_client_look(sonar_client *client, const char **why);
+void sonar_client_forget(sonar_client *client, void *socket);
 /* Asks the server at a TCP endpoint for its mechanism; waits for a second at most. False: it is
  * another one, or nothing answers. Any thread. */
 bool sonar_greets_with_curve(const char *endpoint);

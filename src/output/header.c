@@ -149,7 +149,7 @@ char *sonar_header_axes(const sonar_output_spec *spec, sonar_surface surface,
 
 void sonar_header_put_identity(const json *root, const sonar_output_spec *spec,
                                sonar_surface surface, uint64_t seq) {
-    put_string(root, "schema", "sonard/1");
+    put_string(root, "schema", SONAR_OUTPUT_SCHEMA);
     put_string(root, "topic", sonar_topic_name(surface));
     put_string(root, "array", spec->array_name);
     put_string(root, "run", spec->run_uuid);

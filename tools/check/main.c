@@ -33,32 +33,31 @@ typedef struct options {
 
 /* ---- sockets --------------------------------------------------------------------------------- */
 
-/* key: as of sonar_client_connect; *events: to be watched, if it is wanted. */
+/* key: as of sonar_client_connect; *client: made if it is wanted. */
 static void *open_sub(void *context, const char *key, bool curve, const char *endpoint,
-                      const char *topic, void **events) {
+                      const char *topic, sonar_client **client) {
     sonar_error err = {0};
     void *socket = zmq_socket(context, ZMQ_SUB);
     int linger = 0;
     zmq_setsockopt(socket, ZMQ_LINGER, &linger, sizeof linger);
     zmq_setsockopt(socket, ZMQ_SUBSCRIBE, topic, strlen(topic));
-    if (events)
-        *events = sonar_client_watch(context, socket);
+    if (client)
+        *client = sonar_client_watch(context, socket, key != NULL);
     if (sonar_socket_keepalive(socket) &&
         sonar_client_connect(key, curve, socket, endpoint, &err) == SONAR_OK)
         return socket;
     fprintf(stderr, "sonar-check: %s: %s\n", err.where, err.text);
-    if (events)
-        sonar_client_forget(*events, socket);
+    if (client)
+        sonar_client_forget(*client, socket);
     zmq_close(socket);
     return NULL;
 }
 
-/* Why nothing came of the daemon. */
-static void say_refusal(void *events, const options *o) {
-    const char *waits, *refusal = sonar_client_refusal(events, o->key != NULL, &waits);
-    refusal = refusal ? refusal : waits;
-    if (refusal)
-        fprintf(stderr, "sonar-check: the daemon %s\n", refusal);
+/* Why nothing came of it. */
+static void say_why(sonar_client *client, const char *endpoint) {
+    const char *why;
+    if (sonar_client_look(client, &why) && why)
+        fprintf(stderr, "sonar-check: %s %s\n", endpoint, why);
 }
 
 /* A turn of at most a tenth of a second; false: the sockets are of no use any more. */
@@ -99,20 +98,21 @@ static void listen_for(checker *check, void *daemon, void *truth, const options 
 
 static int run(checker *check, const sonar_config *config, const options *o) {
     const char *truth_endpoint = o->truth;
-    void *context = zmq_ctx_new(), *events = NULL;
+    void *context = zmq_ctx_new();
+    sonar_client *client = NULL;
     void *daemon = open_sub(context, o->key, config->security.curve, config->output_endpoint,
-                            "detections", &events);
+                            "detections", &client);
     void *truth = open_sub(context, NULL, false, truth_endpoint, "truth", NULL);
     int status = EXIT_USAGE;
     if (daemon && truth) {
         fprintf(stderr, "sonar-check: listening to %s and %s for %g s\n", config->output_endpoint,
                 truth_endpoint, o->seconds);
         listen_for(check, daemon, truth, o);
-        say_refusal(events, o);
+        say_why(client, config->output_endpoint);
         status = checker_print(check, stdout);
     }
     if (daemon) {
-        sonar_client_forget(events, daemon);
+        sonar_client_forget(client, daemon);
         zmq_close(daemon);
     }
     if (truth)

@@ -11,6 +11,7 @@
 
 #include "config/config.h"
 #include "core/core.h"
+#include "net/net.h"
 #include "options.h"
 #include "program.h"
 
@@ -65,6 +66,7 @@ static const tool self = {
 /* Where requests go: one connection for all of them, since the daemon lets a user join so often. */
 typedef struct line {
     void *context, *socket;
+    sonar_client *client;
     const options *options;
     const char *endpoint;
 } line;
@@ -378,19 +380,31 @@ static void open_line(line *to) {
     zmq_setsockopt(to->socket, ZMQ_LINGER, &linger, sizeof linger);
     zmq_setsockopt(to->socket, ZMQ_RCVTIMEO, &timeout_ms, sizeof timeout_ms);
     zmq_setsockopt(to->socket, ZMQ_SNDTIMEO, &timeout_ms, sizeof timeout_ms);
+    to->client = sonar_client_watch(to->context, to->socket, false);
     if (zmq_connect(to->socket, to->endpoint) == 0)
         return;
     fprintf(stderr, "sonarctl: %s: no daemon answers%s\n", to->endpoint,
             zmq_errno() == EINVAL ? "; accepted: ipc://PATH, the daemon's control.endpoint" : "");
+    sonar_client_forget(to->client, to->socket);
     zmq_close(to->socket);
     to->socket = NULL;
 }
 
 static void close_line(line *to) {
-    if (to->socket)
+    if (to->socket) {
+        sonar_client_forget(to->client, to->socket);
         zmq_close(to->socket);
+    }
     if (to->context)
         zmq_ctx_term(to->context);
+}
+
+static void say_no_answer(const line *to) {
+    const bool late = zmq_errno() == EAGAIN;
+    const char *why;
+    sonar_client_look(to->client, &why);
+    fprintf(stderr, "sonarctl: %s: no daemon answers%s%s%s\n", to->endpoint,
+            late ? " within --timeout" : "", why ? ": it " : "", why ? why : "");
 }
 
 /* malloc'ed; NULL: no answer has come, and why has been said. */
@@ -400,8 +414,7 @@ static char *exchange(const line *to, const char *request) {
     zmq_msg_init(&answer);
     if (zmq_send(to->socket, request, strlen(request), 0) < 0 ||
         zmq_msg_recv(&answer, to->socket, 0) < 0)
-        fprintf(stderr, "sonarctl: %s: no daemon answers%s\n", to->endpoint,
-                zmq_errno() == EAGAIN ? " within --timeout" : "");
+        say_no_answer(to);
     else
         text = strndup(zmq_msg_data(&answer), zmq_msg_size(&answer));
     zmq_msg_close(&answer);

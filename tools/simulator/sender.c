@@ -47,7 +47,7 @@ struct sim_sender {
     sim_sender_spec spec;
     sonar_certificate own; /* of one that publishes with a key... */
     sonar_zap *zap;        /* ...and who may read */
-    void *events;          /* of the first socket, of one that connects */
+    sonar_client *client;  /* of the first socket, of one that connects */
     size_t sockets;
     void **socket;
     target *target; /* [spec.targets] */
@@ -130,7 +130,7 @@ static sonar_code open_socket(sim_sender *sender, const char *endpoint, sonar_er
     /* Nothing is queued for a receiver that is not there, or its queue would hide the loss. */
     zmq_setsockopt(socket, spec->publish ? ZMQ_XPUB_NODROP : ZMQ_IMMEDIATE, &on, sizeof on);
     if (!spec->publish && first)
-        sender->events = sonar_client_watch(spec->zmq_context, socket);
+        sender->client = sonar_client_watch(spec->zmq_context, socket, spec->key != NULL);
     return spec->publish ? publish_at(sender, socket, endpoint, err)
                          : sonar_client_connect(spec->key, spec->curve, socket, endpoint, err);
 }
@@ -313,7 +313,7 @@ void sim_sender_destroy(sim_sender *sender, int linger_ms) {
         for (size_t h = 0; h < sender->digitiser[i].held_count; h++)
             discard(&sender->digitiser[i].held[h]);
     if (sender->sockets)
-        sonar_client_forget(sender->events, sender->socket[0]);
+        sonar_client_forget(sender->client, sender->socket[0]);
     for (size_t i = 0; i < sender->sockets; i++) {
         zmq_setsockopt(sender->socket[i], ZMQ_LINGER, &linger_ms, sizeof linger_ms);
         zmq_close(sender->socket[i]);
@@ -352,12 +352,10 @@ sonar_code sim_sender_wait(sim_sender *sender, int timeout_ms, sonar_error *err)
             i++;
             continue;
         }
-        const char *waits,
-            *refusal = sonar_client_refusal(sender->events, sender->spec.key, &waits);
-        if (!refusal && sender->spec.key)
-            refusal = waits;
-        if (refusal)
-            return sonar_fail(err, SONAR_EINVAL, "the daemon", "%s", refusal);
+        const char *why;
+        const sonar_client_state state = sonar_client_look(sender->client, &why);
+        if (state == SONAR_CLIENT_REFUSED || (state == SONAR_CLIENT_HUNG_UP && sender->spec.key))
+            return sonar_fail(err, SONAR_EINVAL, "the daemon", "%s", why);
         int64_t waited_ms = (sonar_monotonic_ns() - start) / 1000000;
         if (*sender->spec.stop || (timeout_ms >= 0 && waited_ms >= timeout_ms))
             return sonar_fail(err, SONAR_EUNAVAILABLE, "sender", "no receiver");

@@ -150,10 +150,13 @@ typedef struct track {
 
 typedef struct watch {
     options o;
-    void *context, *socket, *events; /* events: why it is not let in */
-    bool screen, quit, told;         /* told: why it waits */
-    double drawn_s;
-    bool news; /* what came since */
+    void *context, *socket;
+    sonar_client *client;
+    bool screen, quit;
+    const char *told;          /* the reason for waiting that was told last */
+    double drawn_s, counted_s; /* when the picture was drawn, and the last message counted */
+    char foreign[80];          /* of the last message: that its schema is not known; "" */
+    bool news;                 /* what came since */
     watch_view view;
     watch_message message, detections, status; /* the one just read; the last of the two */
     track tracks[TOPICS_MOST];
@@ -251,12 +254,24 @@ static bool draw_if_due(watch *w, bool news) {
     return !watch_terminal_enter() || draw(w);
 }
 
+/* Of a version that this viewer would show wrongly. */
+static bool is_foreign(watch *w) {
+    const bool known = strcmp(w->message.schema, SONAR_OUTPUT_SCHEMA) == 0;
+    w->foreign[0] = '\0';
+    if (!known)
+        snprintf(w->foreign, sizeof w->foreign, "sends schema \"%s\"; this viewer knows \"%s\"",
+                 w->message.schema, SONAR_OUTPUT_SCHEMA);
+    return !known;
+}
+
 /* Takes a message apart; false: nothing more to write to. */
 static bool take_message(watch *w, zmq_msg_t part[3]) {
     const char *header = zmq_msg_data(&part[1]);
     size_t header_bytes = zmq_msg_size(&part[1]), body_bytes = zmq_msg_size(&part[2]);
     const void *body = zmq_msg_data(&part[2]);
     if (!watch_message_read(header, header_bytes, body, body_bytes, &w->message))
+        return true;
+    if (is_foreign(w))
         return true;
     follow_seq(w);
     w->counted += asked_for(&w->o, w->message.topic);
@@ -303,21 +318,50 @@ static bool enough(const watch *w) {
 }
 
 static int timed_out(const watch *w) {
+    const char *why = w->view.why;
     watch_terminal_leave();
-    fprintf(stderr, "sonar-watch: nothing came from %s for %g s\n", w->o.endpoint, w->o.timeout_s);
+    fprintf(stderr, "sonar-watch: nothing came from %s for %g s%s%s\n", w->o.endpoint,
+            w->o.timeout_s, why ? ": it " : "", why ? why : "");
     return EXIT_TIMEOUT;
 }
 
-/* Nobody waits for a daemon that will not have him. */
+static const double PATIENCE_S = 2; /* in which a daemon that is there sends its status */
+
+/* What is wrong, by the connection, by what came, or because nothing did; NULL: nothing is. */
+static const char *why_waiting(const watch *w, sonar_client_state state, const char *why) {
+    if (why || w->foreign[0])
+        return why ? why : w->foreign;
+    return state == SONAR_CLIENT_JOINED && !w->view.received
+               ? "is there, but sends none of these topics"
+               : NULL;
+}
+
+/* Tells each reason once; a daemon that hangs up is no matter of patience. */
+static void tell_wait(watch *w, sonar_client_state state) {
+    static const char unknown[] = "";
+    const bool due = now_s() - w->counted_s >= PATIENCE_S || state == SONAR_CLIENT_HUNG_UP;
+    const char *why = w->view.why ? w->view.why : w->counted ? NULL : unknown;
+    if (!why)
+        w->told = NULL;
+    if (!due || !why || why == w->told)
+        return;
+    w->told = why;
+    fprintf(stderr, "sonar-watch: waiting for sonard at %s%s%s (ctrl-c ends)\n", w->o.endpoint,
+            *why ? ", which " : "", why);
+}
+
+/* It is of no use to wait for a daemon that refuses this viewer. */
 static bool is_refused(watch *w) {
-    const char *waits, *refusal = sonar_client_refusal(w->events, w->o.key != NULL, &waits);
-    if (waits && !w->told && !w->screen)
-        fprintf(stderr, "sonar-watch: %s %s; trying again\n", w->o.endpoint, waits);
-    w->told = w->told || waits;
-    if (!refusal)
+    const char *why;
+    const sonar_client_state state = sonar_client_look(w->client, &why);
+    w->view.why = why_waiting(w, state, why);
+    if (state != SONAR_CLIENT_REFUSED) {
+        if (!w->screen)
+            tell_wait(w, state);
         return false;
+    }
     watch_terminal_leave();
-    fprintf(stderr, "sonar-watch: %s %s\n", w->o.endpoint, refusal);
+    fprintf(stderr, "sonar-watch: %s %s\n", w->o.endpoint, w->view.why);
     return true;
 }
 
@@ -333,29 +377,17 @@ static bool take_messages(watch *w, bool *news) {
     return result >= 0;
 }
 
-static void say_it_waits(const watch *w) {
-    fprintf(stderr, "sonar-watch: nothing yet, waiting for sonard at %s (ctrl-c ends)\n",
-            w->o.endpoint);
-}
-
 static int run(watch *w) {
-    const double began = w->view.began_s = now_s();
-    double last = began;
-    bool told = w->screen;
+    const double began = w->view.began_s = w->counted_s = now_s();
     while (!enough(w) && !(w->o.seconds > 0 && now_s() - began >= w->o.seconds)) {
         const uint64_t before = w->counted;
         bool news = false;
         if (is_refused(w) || !take_messages(w, &news) || (w->screen && !draw_if_due(w, news)))
             return EXIT_FAILURE;
         if (w->counted > before)
-            last = now_s();
-        else if (w->o.timeout_s > 0 && now_s() - last >= w->o.timeout_s)
+            w->counted_s = now_s();
+        else if (w->o.timeout_s > 0 && now_s() - w->counted_s >= w->o.timeout_s)
             return timed_out(w);
-        if (!told && now_s() - began >= 2) {
-            told = true;
-            if (!w->counted)
-                say_it_waits(w);
-        }
     }
     return EXIT_SUCCESS;
 }
@@ -380,13 +412,13 @@ static bool connect_socket(watch *w, sonar_error *err) {
         subscribe(w, "detections");
     if (w->screen && !asked_for(&w->o, "status"))
         subscribe(w, "status");
-    w->events = sonar_client_watch(w->context, w->socket);
+    w->client = sonar_client_watch(w->context, w->socket, w->o.key != NULL);
     return sonar_socket_keepalive(w->socket) &&
            sonar_client_connect(w->o.key, w->o.curve, w->socket, w->o.endpoint, err) == SONAR_OK;
 }
 
 static void end(watch *w) {
-    sonar_client_forget(w->events, w->socket);
+    sonar_client_forget(w->client, w->socket);
     if (w->socket)
         zmq_close(w->socket);
     if (w->context)

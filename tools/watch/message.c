@@ -195,6 +195,7 @@ bool watch_message_read(const char *header, size_t header_bytes, const void *bod
     bool good = cJSON_IsObject(root);
     read_figures(root, message); /* NaN all, if it is none */
     if (good) {
+        text(root, "schema", message->schema, sizeof message->schema);
         text(root, "topic", message->topic, sizeof message->topic);
         text(root, "array", message->array, sizeof message->array);
         text(root, "run", message->run, sizeof message->run);

@@ -25,7 +25,7 @@ typedef struct watch_status {
 } watch_status;
 
 typedef struct watch_message {
-    char topic[24], array[32], run[40], unit[16], flags[96];
+    char schema[16], topic[24], array[32], run[40], unit[16], flags[96];
     double seq, window, utc_ns, latency_us, epoch, sample_index, window_length, fs_hz;
     /* Bearings: of the array frame or true; of a line array as the angle from its axis. */
     bool is_true, cone, ambiguous;

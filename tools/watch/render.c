@@ -92,6 +92,28 @@ static void put_line(screen *to, const char *format, ...) {
     line_end(to);
 }
 
+/* A line's worth of the text, that ends where a word does: its bytes. */
+static int bytes_of_words(const char *text, int columns) {
+    int bytes = bytes_of(text, columns);
+    if (!text[bytes] || text[bytes] == ' ')
+        return bytes;
+    for (int i = bytes; i > 0; i--)
+        if (text[i] == ' ')
+            return i;
+    return bytes;
+}
+
+/* In as many lines as it needs, which begin with a space. */
+static void put_words(screen *to, const char *text) {
+    while (*text && to->left > 0 && to->width > 1) {
+        const int bytes = bytes_of_words(text, to->width - 1);
+        if (bytes == 0)
+            return;
+        put_line(to, " %.*s", bytes, text);
+        text += bytes + strspn(text + bytes, " ");
+    }
+}
+
 const char *watch_figure(double value, char text[24]) {
     if (isfinite(value) && fabs(value) < 1e9)
         snprintf(text, 24, "%.1f", value);
@@ -418,7 +440,7 @@ double watch_silence(const watch_view *view) {
     return silent_s > STATUS_DUE_S ? silent_s : 0;
 }
 
-/* The first line, when the daemon is silent. */
+/* The first line when the daemon is silent, and below it the reason where one is known. */
 static void put_banner(screen *to, const watch_view *view) {
     const double silent_s = watch_silence(view), age_s = view->now_s - view->result_s;
     const char *endpoint = view->endpoint ? view->endpoint : "";
@@ -428,12 +450,18 @@ static void put_banner(screen *to, const watch_view *view) {
     if (!isfinite(view->result_s) && view->status)
         put_line(to, " NO STATUS for %s; no data either; %s ", silent, endpoint);
     else if (!isfinite(view->result_s))
-        put_line(to, " NOTHING for %s from %s: is sonard running there? ", silent, endpoint);
+        put_line(to, " NOTHING for %s from %s%s", silent, endpoint,
+                 view->why ? " " : ": is sonard running there? ");
     else if (age_s <= STATUS_DUE_S)
         put_line(to, " NO STATUS for %s, but data; %s ", silent, endpoint);
     else
         put_line(to, " NO STATUS for %s; last data %s, %s ago; %s ", silent,
                  clock_time(view->result_utc_ns, when), duration(age_s, age), endpoint);
+    if (view->why) {
+        char it[256];
+        snprintf(it, sizeof it, "it %s", view->why);
+        put_words(to, it);
+    }
     to->style = PLAIN;
 }
 

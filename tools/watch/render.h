@@ -25,6 +25,7 @@ typedef struct watch_view {
     uint64_t received, lost;                  /* by this reader, from gaps in seq */
     bool colour;                              /* 256 colours; otherwise shade characters */
     const char *endpoint;
+    const char *why; /* nothing comes: what to say of the endpoint, or NULL */
     /* On the reader's monotonic clock: now; the start; the last status and the last result came. */
     double now_s, began_s, status_s, result_s;
     double result_utc_ns; /* of the last result's samples; NaN: not known */
