@@ -48,11 +48,12 @@ TestSuite(waiting, .init = open_all, .fini = close_all, .timeout = 120);
 /* As sonard's, behind the gate; own: NULL, or its certificate. */
 static void publish_at(const char *at, const sonar_certificate *own) {
     const sonar_guard guard = {.own = own, .domain = SONAR_READERS};
-    const int zero = 0;
+    const int zero = 0, handshake_ms = 2000;
     size_t bytes = sizeof endpoint;
     sonar_error err;
     pub = zmq_socket(context, ZMQ_PUB);
     zmq_setsockopt(pub, ZMQ_LINGER, &zero, sizeof zero);
+    zmq_setsockopt(pub, ZMQ_HANDSHAKE_IVL, &handshake_ms, sizeof handshake_ms);
     cr_assert_eq(sonar_guard_bind(&guard, pub, at, &err), SONAR_OK, "%s", err.text);
     cr_assert_eq(zmq_getsockopt(pub, ZMQ_LAST_ENDPOINT, endpoint, &bytes), 0);
 }
@@ -84,7 +85,7 @@ enum { KEPT = 4096 };
 
 typedef struct viewer {
     pid_t pid;
-    int from;        /* its terminal, or the pipe that it writes to */
+    int from; /* its terminal, or the pipe that it writes to */
     bool at_tty;
     char seen[1 << 16]; /* what it has written since something was waited for */
     size_t bytes;
@@ -136,6 +137,10 @@ static void await_text(const char *wanted, void (*meanwhile)(void)) {
             cr_assert_gt(got, 0, "no '%s', but it ended: %.*s", wanted, (int)v.bytes, v.seen);
             v.bytes += (size_t)got;
         }
+        int events;
+        size_t size = sizeof events;
+        if (pub) /* who joins does so when the socket's thread calls it */
+            zmq_getsockopt(pub, ZMQ_EVENTS, &events, &size);
         if (meanwhile)
             meanwhile();
     }

@@ -102,7 +102,8 @@ Test(watch, width_and_height_are_kept) {
                                                          .mirror_deg = NAN,
                                                          .power = 1e30,
                                                          .snr_db = -1e9,
-                                                         .range_unresolved = true};
+                                                         .range_unresolved = true,
+                                                         .contact = i};
     read_back(SONAR_DETECTIONS, &list);
     cr_assert_eq(list.detections, 40);
     static const sonar_status state = {.health = "degraded",
@@ -360,22 +361,71 @@ Test(watch, the_side_that_a_turn_has_told_is_shown) {
                                                          .side = side[i],
                                                          .side_confidence = 0.9,
                                                          .power = 1,
-                                                         .range_m = NAN};
+                                                         .range_m = NAN,
+                                                         .image = i == 2,
+                                                         .contact = i};
     read_back(SONAR_DETECTIONS, &list);
     watch_view view = {.detections = &list};
     watch_text text = {0};
     watch_render(&view, 80, 24, &text);
-    static const char *const row[] = {"  101.0 ", "  102.0 ", "  103.0 ", "  104.0 "};
-    static const char *const shown[] = {"cbf   port", "cbf   starboard", "cbf   -", "cbf   -"};
-    const char *head = line_with(&text, "   true  mirror");
-    const ptrdiff_t from = strstr(head, "from  side ") - head;
+    static const char *const row[] = {"101.0 ", "102.0 ", "103.0 ", "104.0 "};
+    static const char *const shown[] = {"cbf             port", "cbf             starboard",
+                                        "cbf      image? -", "cbf             -"};
+    const char *head = line_with(&text, " true mirror");
+    const ptrdiff_t from = strstr(head, "from     image  side ") - head;
     for (size_t i = 0; i < 4; i++)
         cr_expect_eq(strncmp(line_with(&text, row[i]) + from, shown[i], strlen(shown[i])), 0);
     watch_text_free(&text);
     watch_line(&list, &text);
     line_with(&text, "cbf 101.0|300.0 port 0.0 (0.0),  cbf 102.0|300.0 starboard 0.0 (0.0),  "
-                     "cbf 103.0|300.0 0.0 (0.0),  cbf 104.0|300.0 0.0 (0.0)");
+                     "cbf 103.0|300.0 0.0 (0.0) possible image,  cbf 104.0|300.0 0.0 (0.0)");
     watch_text_free(&text);
+}
+
+/* A ship that CBF and MVDR have is one row; the figures are the first's, a range whoever has it. */
+Test(watch, rows_of_one_contact_are_one) {
+    output_scene_make(&scene, NULL, "");
+    static const sonar_detection row[] = {
+        {.source = SONAR_FROM_CBF, .bearing_deg = 101, .contact = 0, .rests_on = 3, .range_m = NAN},
+        {.source = SONAR_FROM_CBF, .bearing_deg = 130, .contact = 1, .rests_on = 1, .range_m = NAN},
+        {.source = SONAR_FROM_MVDR,
+         .bearing_deg = 102,
+         .contact = 0,
+         .rests_on = 3,
+         .range_m = 700},
+        {.source = SONAR_FROM_MVDR,
+         .bearing_deg = 150,
+         .contact = 2,
+         .rests_on = 2,
+         .range_m = NAN},
+    };
+    scene.result[0].detections = 4;
+    for (size_t i = 0; i < 4; i++) {
+        scene.result[0].detection[i] = row[i];
+        scene.result[0].detection[i].power = 1;
+        scene.result[0].detection[i].image = i == 2;
+        scene.result[0].detection[i].mirror_deg = NAN;
+    }
+    read_back(SONAR_DETECTIONS, &list);
+    cr_assert_eq(list.detections, 3);
+    watch_view view = {.detections = &list};
+    watch_text text = {0};
+    watch_render(&view, 80, 24, &text);
+    line_with(&text, "101.0      -     0.0              0.0    0.0   700.0  cbf+mvdr image? -");
+    line_with(&text, "130.0      -     0.0              0.0    0.0       -  cbf             -");
+    line_with(&text, "150.0      -     0.0              0.0    0.0       -  mvdr            -");
+    line_with(&text, "side 3/3");
+    cr_assert_null(strstr(text.data, "102.0"));
+    watch_text_free(&text);
+    watch_line(&list, &text);
+    line_with(&text, "cbf+mvdr 101.0");
+    line_with(&text, " at 700.0 m possible image,  cbf 130.0");
+    cr_assert_null(strstr(text.data, "102.0"));
+    watch_text_free(&text);
+    static const char numberless[] = /* of an older daemon */
+        "{\"topic\":\"detections\",\"detections\":[{\"source\":\"cbf\"},{\"source\":\"mvdr\"}]}";
+    cr_assert(watch_message_read(numberless, strlen(numberless), "", 0, &list));
+    cr_assert_eq(list.detections, 2);
 }
 
 /* Plot and table count alike: the angle a contact has in the table is that under its peak. */
@@ -397,8 +447,8 @@ Test(watch, a_line_array_says_how_it_counts_and_that_it_is_folded) {
     int column = label_column(line_with(&text, "angle   "), " 90 ");
     cr_assert_geq(column, 0);
     cr_assert_leq(abs(label_column(line_with(&text, "true R|L"), "120|300") - column), 1);
-    line_with(&text, "   true  mirror   angle deg");
-    line_with(&text, "  120.0   300.0    90.0 ");
+    line_with(&text, " true mirror   angle    dB re 1 uPa^2 SNR dB");
+    line_with(&text, "120.0  300.0    90.0              0.0 ");
     watch_text_free(&text);
     watch_line(&message, &text);
     line_with(&text, "angle from axis in deg (true right|left of axis), dB re 1 uPa^2");

@@ -76,6 +76,8 @@ static void line_of_detections(const watch_message *message, watch_text *text) {
         if (isfinite(d->range_m))
             watch_text_add(text, " at %s m%s", watch_figure(d->range_m, range),
                            d->range_unresolved ? "?" : "");
+        if (d->possible_image)
+            watch_text_add(text, " possible image");
     }
 }
 

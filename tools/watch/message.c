@@ -127,23 +127,50 @@ static void read_array(const cJSON *root, const void *body, size_t bytes, watch_
 
 /* ---- detections and status ------------------------------------------------------------------- */
 
+static void read_row(const cJSON *item, watch_detection *d) {
+    memset(d, 0, sizeof *d);
+    text(item, "source", d->source, 8);
+    text(item, "side", d->side, sizeof d->side);
+    if (strcmp(d->side, "unknown") == 0)
+        d->side[0] = '\0';
+    d->bearing_deg = number(item, "bearing_deg");
+    d->mirror_deg = number(item, "mirror_deg");
+    d->az_deg = number(item, "az_deg");
+    d->level_db = number(item, "level_db");
+    d->snr_db = number(item, "snr_db");
+    d->range_m = number(item, "range_m");
+    d->range_unresolved = cJSON_IsTrue(get(item, "range_unresolved"));
+    d->possible_image = cJSON_IsTrue(get(item, "possible_image"));
+    d->contact = number(item, "contact");
+}
+
+static watch_detection *contact_of(watch_message *message, double contact) {
+    for (size_t i = 0; i < message->detections; i++)
+        if (message->detection[i].contact == contact)
+            return &message->detection[i];
+    return NULL;
+}
+
+static void add_row(watch_detection *to, const watch_detection *row) {
+    const size_t used = strlen(to->source);
+    snprintf(to->source + used, sizeof to->source - used, "+%s", row->source);
+    to->possible_image |= row->possible_image;
+    if (isfinite(to->range_m))
+        return;
+    to->range_m = row->range_m;
+    to->range_unresolved = row->range_unresolved;
+}
+
 static void read_detections(const cJSON *root, watch_message *message) {
     const cJSON *item;
     cJSON_ArrayForEach(item, get(root, "detections")) {
-        if (message->detections == WATCH_DETECTIONS_MOST)
-            break;
-        watch_detection *d = &message->detection[message->detections++];
-        text(item, "source", d->source, sizeof d->source);
-        text(item, "side", d->side, sizeof d->side);
-        if (strcmp(d->side, "unknown") == 0)
-            d->side[0] = '\0';
-        d->bearing_deg = number(item, "bearing_deg");
-        d->mirror_deg = number(item, "mirror_deg");
-        d->az_deg = number(item, "az_deg");
-        d->level_db = number(item, "level_db");
-        d->snr_db = number(item, "snr_db");
-        d->range_m = number(item, "range_m");
-        d->range_unresolved = cJSON_IsTrue(get(item, "range_unresolved"));
+        watch_detection row;
+        read_row(item, &row);
+        watch_detection *of = contact_of(message, row.contact);
+        if (of)
+            add_row(of, &row);
+        else if (message->detections < WATCH_DETECTIONS_MOST)
+            message->detection[message->detections++] = row;
     }
 }
 

@@ -11,12 +11,14 @@
 
 enum { WATCH_POINTS_MOST = 16384, WATCH_DETECTIONS_MOST = 64 };
 
+/* A contact: the first of its rows, with the range of another where it has none. */
 typedef struct watch_detection {
-    char source[8],
-        side[12]; /* side: of a line's axis that bearing_deg is on, "" where no turn told */
+    char source[24]; /* of all its rows: "cbf+mvdr" */
+    char side[12];   /* of a line's axis that bearing_deg is on, "" where no turn told */
     /* NaN: not known. az_deg counts as the axes of the array topics do. */
     double bearing_deg, mirror_deg, az_deg, level_db, snr_db, range_m;
-    bool range_unresolved;
+    bool range_unresolved, possible_image;
+    double contact; /* its number in this window; NaN: its rows have none */
 } watch_detection;
 
 typedef struct watch_status {

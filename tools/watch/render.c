@@ -388,17 +388,17 @@ static void put_detections(screen *to, const watch_message *message, int rows) {
     char level[32];
     snprintf(level, sizeof level, "dB re 1 %s", message->unit[0] ? message->unit : "?");
     size_t shown = (int)message->detections < rows - 1 ? message->detections : (size_t)rows - 1;
-    put_line(to, "%7s  mirror %7s deg %15s  SNR dB   range m  from  side  (%zu of %zu)",
+    put_line(to, "%5s mirror %7s %16s SNR dB range m  from     image  side %zu/%zu",
              message->is_true ? "true" : "array", message->cone ? "angle" : "azimuth", level, shown,
              message->detections);
     for (size_t i = 0; i < message->detections && (int)i < rows - 1; i++) {
         const watch_detection *d = &message->detection[i];
         char a[24], b[24], g[24], c[24], e[24], f[24];
-        put_line(to, "%7s %7s %7s %19s %7s %9s%s %-5s %s", watch_figure(d->bearing_deg, a),
+        put_line(to, "%5s %6s %7s %16s %6s %7s%s %-8s %-6s %s", watch_figure(d->bearing_deg, a),
                  watch_figure(d->mirror_deg, b), watch_figure(d->az_deg, g),
                  watch_figure(d->level_db, c), watch_figure(d->snr_db, e),
                  watch_figure(d->range_m, f), d->range_unresolved ? "?" : " ", d->source,
-                 d->side[0] ? d->side : "-");
+                 d->possible_image ? "image?" : "", d->side[0] ? d->side : "-");
     }
     for (int i = (int)message->detections; i < rows - 1; i++)
         put_line(to, "%s", "");
