@@ -3,17 +3,21 @@
 """tools/python against the daemon: the module reads what is published, sonar-render draws it, from a
 recording and live. Exit 77: skipped."""
 import json
+import logging
 import os
 import pathlib
+import socket
 import struct
 import subprocess
 import sys
 import tempfile
+import threading
 
 try:
     import matplotlib.image
     import numpy as np
     import zmq
+    import zmq.auth.thread
 except ImportError as missing:
     print(f"skipped: the Python tools need python3-numpy, python3-zmq and python3-matplotlib ({missing})")
     sys.exit(77)
@@ -118,6 +122,89 @@ def check_key(folder):
         assert "server-key" in str(error)
 
 
+class Reasons(logging.Handler):
+    """What the module logs."""
+
+    def __init__(self):
+        super().__init__()
+        self.told = []
+        sonar.log.addHandler(self)
+
+    def emit(self, record):
+        self.told.append(record.getMessage())
+
+
+def expect_reason(reasons, endpoint, why, key=None):
+    """A reader that goes on waiting has told why, after the endpoint, once."""
+    reasons.told.clear()
+    socket = sonar.connect(endpoint, "a", key=key)
+    told = set()
+    while not sonar.await_message(socket, endpoint, 0.1, told) and why not in socket.why:
+        pass  # the reason comes, or ctest ends this
+    for _ in range(2):
+        assert not sonar.await_message(socket, endpoint, sonar.PATIENCE_S + 0.5, told)
+    socket.close()
+    assert len(reasons.told) == 1 and reasons.told[0].startswith(f"{endpoint} ") and why in reasons.told[0], reasons.told
+
+
+def expect_refusal(endpoint, why, key=None):
+    try:
+        next(sonar.subscribe(endpoint, "a", key=key))
+        assert False, "let in"
+    except sonar.Refused as error:
+        assert why in str(error), error
+
+
+def serve_hang_ups(path):
+    """As the gate does: whoever connects is hung up on."""
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(str(path))
+    server.listen()
+
+    def hang_up():
+        while True:
+            server.accept()[0].close()
+    threading.Thread(target=hang_up, daemon=True).start()
+
+
+def check_reasons(folder):
+    """A reader that gets nothing says why."""
+    reasons = Reasons()
+    names = ("node", "other", "reader", "misled")
+    keys = {name: zmq.curve_keypair() for name in names}
+    for name, of in (("reader", "node"), ("misled", "other")):
+        lines = zip(("public-key", "secret-key", "server-key"), (*keys[name], keys[of][0]))
+        (folder / name).write_text("curve\n" + "".join(f'    {k} = "{v.decode()}"\n' for k, v in lines))
+    expect_reason(reasons, f"ipc://{folder}/nothing", "nothing listens there")
+    serve_hang_ups(folder / "gate")
+    expect_reason(reasons, f"ipc://{folder}/gate", "or makes them too often")
+    context = zmq.Context()
+    gate = zmq.auth.thread.ThreadAuthenticator(context)  # allows no key
+    gate.start()
+    (folder / "allowed").mkdir()
+    gate.configure_curve(domain="*", location=str(folder / "allowed"))
+    server = context.socket(zmq.XPUB)
+    server.curve_server, (server.curve_publickey, server.curve_secretkey) = True, keys["node"]
+    encrypted = f"tcp://127.0.0.1:{server.bind_to_random_port('tcp://127.0.0.1')}"
+    plain_server = zmq.Context.instance().socket(zmq.PUB)
+    plain = f"tcp://127.0.0.1:{plain_server.bind_to_random_port('tcp://127.0.0.1')}"
+    expect_refusal(encrypted, "does not allow this key", folder / "reader")
+    expect_refusal(encrypted, "speaks CURVE and this reader does not")
+    expect_refusal(plain, "or the other way round", folder / "reader")
+    expect_reason(reasons, encrypted, "the server-key is not its own", folder / "misled")
+    server.close(linger=0), gate.stop(), context.term()
+    reader = sonar.connect(plain, "a")
+    while not reader.poll(50):
+        plain_server.send_multipart([b"a", b'{"schema": "sonard/2"}', b""])
+    try:
+        sonar.Message(reader.recv_multipart())
+        assert False, "a version that this reader does not know"
+    except sonar.ProtocolError as error:
+        assert "'sonard/2'" in str(error) and "'sonard/1'" in str(error)
+    assert reader.look() == "", "let in"
+    reader.close(), plain_server.close(linger=0)
+
+
 def render(folder, picture, *arguments):
     output = folder / f"{picture}.png"
     command = ["/usr/bin/python3", source / "tools/python/sonar-render", picture, "-o", output, *arguments]
@@ -150,7 +237,7 @@ def check_render(folder, config):
     assert len(np.unique(render(folder, "lofar", *sound).reshape(-1, 3), axis=0)) > 50
     bad = subprocess.run(["/usr/bin/python3", str(source / "tools/python/sonar-render"), "btr", "-o", "/dev/null",
                           "--endpoint", f"ipc://{folder}/nobody", "--wait", "1"], capture_output=True, text=True)
-    assert bad.returncode == 1 and "nothing came" in bad.stderr, bad
+    assert bad.returncode == 1 and "nothing came" in bad.stderr and "nothing listens there" in bad.stderr, bad
 
 
 def check_recording(folder):
@@ -190,6 +277,7 @@ def main():
         gaps = [f"{{kind: drop, frame: {frame}, count: 25}}" for frame in range(100, 10000, 62)]
         (folder / "gaps.yaml").write_text(SCENE + f"faults: [{', '.join(gaps)}]\n")
         check_key(folder)
+        check_reasons(folder)
         check_render(folder, config)
         check_recording(folder)
         processes = [program("sonard", config),
