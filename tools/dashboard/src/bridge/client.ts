@@ -18,7 +18,7 @@ const LAG_MS = 5000; // by which a page that had caught up may be behind
 const AXES_REMEMBERED = 256;
 
 interface Cursor {
-    begun: boolean; // the page was told that the topic's rows begin anew
+    begun: boolean; // the page was told that the topic's rows begin again
     next: number;
     caughtUp: boolean;
 }
@@ -198,7 +198,7 @@ export class Client {
         }
     }
 
-    /** Another direction of the surfaces: anew from the history's beginning, or from here on. */
+    /** Another direction of the surfaces: again from the history's beginning, or from here on. */
     private look(az_deg: number, anew: boolean): void {
         this.az_deg = az_deg;
         if (!anew) return;

@@ -42,7 +42,7 @@ export function parseOptions(args: readonly string[]): Options | "help" | "versi
         if (arg === "-h" || arg === "--help") return "help";
         if (arg === "-V" || arg === "--version") return "version";
         if (!arg.startsWith("-")) sources.push(parseSource(arg, keys));
-        else if (!WITH_VALUE.includes(arg)) throw new UsageError(`'${arg}' is not an option`);
+        else if (!WITH_VALUE.includes(arg)) throw new UsageError(`'${arg}' is not an option; there are ${WITH_VALUE.join(", ")}, --version and --help`);
         else if (i + 1 >= args.length) throw new UsageError(`${arg} wants a value`);
         else if (arg === "--key") keys = readKeys(args[++i]);
         else values[arg] = args[++i];

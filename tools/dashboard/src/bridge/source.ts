@@ -8,6 +8,7 @@ import { AxesTable } from "./axes.js";
 import type { Keys } from "./certificate.js";
 import { History } from "./history.js";
 import { TOPICS, type Topic } from "./topics.js";
+import { Waits } from "./waits.js";
 
 const HIGH_WATER_MARK = 256; // messages that ZeroMQ keeps for the bridge
 const REOPEN_MS = 10_000;
@@ -37,6 +38,8 @@ export class Source {
     private closed = false;
     private state = { array: null as string | null, health: null as string | null, text: "" };
     private counts = { refused: 0, refused_why: "", missed: 0, reopened: 0 };
+    private foreign = ""; // why the last message was refused
+    private readonly waits: Waits;
     private watch: NodeJS.Timeout;
 
     /** changed is called after each message. */
@@ -44,6 +47,7 @@ export class Source {
         readonly options: SourceOptions,
         private readonly changed: () => void,
     ) {
+        this.waits = new Waits(options.keys !== null);
         for (const topic of TOPICS) {
             this.histories.set(topic.name, this.newHistory(topic));
             if (topic.keep === "surfaces") this.integrators.set(topic.name, new Integrator(options.history_ms, SURFACES_BYTES));
@@ -92,6 +96,7 @@ export class Source {
             status_age_ms: this.status_ms === null ? null : now - this.status_ms,
             data_age_ms: this.data_ms === null ? null : now - this.data_ms,
             ...this.counts,
+            waits: this.waits.why || this.foreign,
         };
     }
 
@@ -121,6 +126,7 @@ export class Source {
             tcpKeepaliveCount: 3,
             ...(keys && { curveServerKey: keys.server, curvePublicKey: keys.public, curveSecretKey: keys.secret }),
         });
+        this.waits.follow(socket);
         socket.connect(endpoint);
         socket.subscribe(...TOPICS.filter((t) => this.isSubscribed(t)).map((t) => t.from));
         this.socket = socket;
@@ -152,6 +158,7 @@ export class Source {
         this.heard_ms = performance.now();
         try {
             this.take(decode(parts));
+            this.foreign = "";
         } catch (error) {
             this.refuse(error);
         }
@@ -161,6 +168,7 @@ export class Source {
     private refuse(error: unknown): void {
         this.counts.refused++;
         this.counts.refused_why = error instanceof ProtocolError ? error.message : String(error);
+        this.foreign = `sends what this bridge refuses: ${this.counts.refused_why}`;
     }
 
     private take(message: Message): void {

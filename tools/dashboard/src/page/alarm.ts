@@ -17,6 +17,7 @@ export interface Signs {
     data_ms: number | null; // arrival of the last spectrum
     data_utc_ms: number | null; // its time
     began_ms: number; // when the page began to wait
+    waits: string; // why the bridge gets nothing, or empty
 }
 
 export function lifeOf(signs: Signs): Life {
@@ -31,7 +32,8 @@ export function lifeOf(signs: Signs): Life {
 
 function whyDead(signs: Signs, silent_ms: number): string {
     const who = signs.connected ? "NO STATUS FROM THE DAEMON" : "NO CONNECTION TO THE BRIDGE";
-    return signs.status_ms === null ? who : `${who} FOR ${duration(silent_ms / 1000)}`;
+    const why = signs.connected && signs.waits ? `: it ${signs.waits}` : "";
+    return signs.status_ms === null ? who + why : `${who} FOR ${duration(silent_ms / 1000)}${why}`;
 }
 
 function lastData({ data_utc_ms }: Signs): string {

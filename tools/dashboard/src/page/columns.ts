@@ -91,7 +91,7 @@ export function closest(axis: RowAxis, x: number): number {
     return values[0] + 360 - place < place - values[n - 1] ? 0 : found;
 }
 
-/** x plus so many turns that it is at or above start. */
+/** x plus as many turns as bring it to start or above. */
 function unroll(x: number, start: number): number {
     return start + turn(x - start);
 }

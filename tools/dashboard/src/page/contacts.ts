@@ -26,7 +26,8 @@ export class Contacts {
     }
 
     /** Takes the detections of the window at utc_ms: the nearest pairs of old and new go together first. */
-    update(detections: readonly Detection[], utc_ms: number, by: Bearings): void {
+    update(rows: readonly Detection[], utc_ms: number, by: Bearings): void {
+        const detections = fused(rows);
         this.list = this.list.filter((c) => utc_ms - c.last_ms < FORGOTTEN_MS && c.first_ms <= utc_ms);
         const pairs = this.list.flatMap((contact) =>
             detections.flatMap((detection) => {
@@ -48,6 +49,24 @@ export class Contacts {
     }
 }
 
+/** The spectra in which a contact was found. */
+export function sourcesOf(detection: Detection): string[] {
+    return detection.rests_on ?? [detection.source];
+}
+
+/** One row for each contact of a window: the first, with a range of another where it has none. An older daemon numbers
+ *  no contacts. */
+export function fused(rows: readonly Detection[]): Detection[] {
+    const contacts = new Map<number | Detection, Detection>();
+    for (const row of rows) {
+        const first = contacts.get(row.contact ?? row);
+        if (!first) contacts.set(row.contact ?? row, { ...row });
+        else if (first.range_m === null) Object.assign(first, { range_m: row.range_m, range_unresolved: row.range_unresolved });
+        if (first && row.possible_image) first.possible_image = true;
+    }
+    return [...contacts.values()];
+}
+
 /** Its bearings are true ones; otherwise they are in the array's frame. */
 export function isNorthed(contact: Contact): boolean {
     return isTrue(contact.by);
@@ -55,7 +74,7 @@ export function isNorthed(contact: Contact): boolean {
 
 /** Degrees between a contact and a detection that may be the same, or null. */
 function distance(contact: Contact, detection: Detection, by: Bearings): number | null {
-    if (contact.now.source !== detection.source) return null;
+    if (!sourcesOf(contact.now).some((source) => sourcesOf(detection).includes(source))) return null;
     const apart = Math.min(...expected(contact, by).map((angle) => Math.abs(difference(angle, detection.az_deg))));
     const width = Math.max(contact.now.width_deg ?? UNRESOLVED_DEG, detection.width_deg ?? UNRESOLVED_DEG);
     return apart <= Math.min(WIDEST_DEG, width + GATE_DEG) ? apart : null;

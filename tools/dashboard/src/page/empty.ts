@@ -9,8 +9,11 @@ export function waitingText(store: Store, topic: string, needs = ""): string {
     const source = store.sources[store.selected];
     if (!source) return "Waiting for the bridge: is sonar-dashboard running?";
     const status = statusOf(store);
-    if (!status)
-        return `Nothing is heard from ${source.endpoint}. Is sonard running, and is this its output.endpoint? Where it speaks CURVE, sonar-dashboard needs --key.`;
+    if (!status) {
+        const why = source.waits ? `: it ${source.waits}` : "";
+        const curve = source.waits ? "" : " Where it speaks CURVE, sonar-dashboard needs --key.";
+        return `Nothing is heard from ${source.endpoint}${why}. Is sonard running, and is this its output.endpoint?${curve}`;
+    }
     if (status.frames?.received === 0) return "The daemon has received no samples. Do digitisers send to its ingest.endpoints?";
     return `Waiting for ${topic}. The daemon publishes it if it is in output.topics${needs ? ` and ${needs}` : ""}.`;
 }

@@ -29,7 +29,7 @@ const NICE = [1, 2, 5, 10];
 const NICE_DEG = [1, 2, 5, 10, 15, 30, 45, 60, 90];
 const NICE_S = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600];
 
-/** Round values between low and high, at most so many. */
+/** Round values between low and high, and at most `most` of them. */
 export function ticks(low: number, high: number, most: number, unit: string | null = null): number[] {
     const wanted = (high - low) / Math.max(1, most);
     const step = unit === "deg" && wanted > 0.5 ? (NICE_DEG.find((n) => n >= wanted) ?? 180) : niceStep(wanted);

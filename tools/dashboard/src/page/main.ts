@@ -25,7 +25,7 @@ import type { Context, View } from "./views/view.js";
 const FOLLOW_DEG = 0.05; // by which a followed contact moves before the lofargram's direction does
 const IDLE_MS = 200;
 const DATA_MS = 30; // between two pictures of the record that show nothing but newer data: a window's messages make one
-const TEXT_MS = 200; // of all that is beside the record: nobody reads what changes faster, and each change beside the
+const TEXT_MS = 200; // of all that is beside the record: no reader follows what changes faster, and each change beside the
 // record makes a browser without a GPU copy the whole screen
 const WIDE_PX = 2200; // from here on the record stays beside every other view
 
@@ -164,6 +164,7 @@ function drawAlarm(now_ms: number): boolean {
         data_ms: row?.arrived_ms ?? null,
         data_utc_ms: row?.utc_ms ?? null,
         began_ms,
+        waits: store.sources[store.selected]?.waits ?? "",
     });
     document.body.classList.toggle("dead", life.dead);
     alarm.hidden = life.text === "";

@@ -31,7 +31,7 @@ export function levelsOf(data: Float32Array, frequency: Axis, [bins, modes]: num
     return { frequencies: axisValues(frequency, bins), levels, strongest, limits };
 }
 
-/** All of them, or the largest half and some of the others: nobody tells hundreds of curves apart. */
+/** All of them, or the largest half and some of the others: no eye tells hundreds of curves apart. */
 export function modesShown(count: number): number[] {
     if (count <= MOST_CURVES) return Array.from({ length: count }, (_, mode) => mode);
     const half = MOST_CURVES / 2;

@@ -35,7 +35,7 @@ export interface PanelOptions {
     waiting(): string;
 }
 
-const REASONS: { [why in Reason]: string } = { array: "another array", run: "the daemon began anew", axis: "another axis" };
+const REASONS: { [why in Reason]: string } = { array: "another array", run: "the daemon was restarted", axis: "another axis" };
 const LEVELS_EVERY_MS = 1000;
 const NAMED_MS = 1000; // since a contact was seen
 const NAME_LETTERS = 2.2; // half the width of a side's name

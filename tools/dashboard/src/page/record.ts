@@ -27,7 +27,7 @@ export function patience_ms(row: Row): number {
     return Math.max(3000, 2 * row.span_ms);
 }
 
-/** Why a record began anew: rows before cannot be read on the axis of those after. */
+/** Why a record began again: rows before cannot be read on the axis of those after. */
 export type Reason = "array" | "run" | "axis";
 
 export class Record {
@@ -50,7 +50,7 @@ export class Record {
         this.version++;
     }
 
-    /** A row that is older than those there puts an end to them: its timeline began anew. One of another array, run or
+    /** A row that is older than those there puts an end to them: its timeline began again. One of another array, run or
      *  axis begins a record of its own. */
     push(row: Row): void {
         const why = this.last && reasonOf(this.last, row);

@@ -114,7 +114,7 @@ export class Store {
         this.version++;
     }
 
-    /** The spectra's rows stay: those that come take the place of their like, and a bridge that has begun anew
+    /** The spectra's rows stay: those that come take the place of their like, and a bridge that was restarted
      *  knows less than this page. Of what is sent only while it is shown, the last is old. */
     private begin(topic: string): void {
         if (topic === "detections") this.repeated_ms = this.heard_ms;

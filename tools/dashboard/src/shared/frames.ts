@@ -5,7 +5,7 @@
 import type { Axis, Header } from "./protocol.js";
 
 /** The header of a daemon's message without its axes, which are sent once and named by a number. A lofargram's row is
- *  the mean of so many windows, and its header that of the first. */
+ *  the mean of that many windows, and its header that of the first. */
 export type RowHeader = Omit<Header, "axes"> & { integrated?: number };
 
 export interface SourceState {
@@ -19,7 +19,8 @@ export interface SourceState {
     refused: number; // messages that were none of sonard's
     refused_why: string;
     missed: number; // messages that the bridge itself lost
-    reopened: number; // times the socket was opened anew
+    reopened: number; // times the socket was opened again
+    waits: string; // why nothing comes, to be said after the endpoint; empty where nothing is known to be wrong
 }
 
 export type ToPage =
@@ -28,7 +29,7 @@ export type ToPage =
     | { type: "axes"; id: number; axes: Axis[] }
     /** A row: age_ms since the bridge received it. A lofargram's row is of the direction az_deg. */
     | { type: "row"; source: number; axes: number; age_ms: number; header: RowHeader; az_deg?: number }
-    /** The rows of a topic begin anew: another source or another direction. */
+    /** The rows of a topic begin again: another source or another direction. */
     | { type: "begin"; source: number; topic: string }
     /** Rows left out because this page took too long. */
     | { type: "dropped"; topic: string; rows: number };

@@ -26,6 +26,9 @@ export interface Detection {
     width_deg: number | null; // null: not to be told from its neighbours
     range_m: number | null;
     range_unresolved: boolean;
+    possible_image?: boolean; // the array hardly tells it from a stronger contact: a grating lobe or a mirror image
+    contact?: number; // rows with the same number are one contact of this window
+    rests_on?: string[]; // the sources of that contact's rows
 }
 
 /** The fields that the dashboard uses; others may be there. Unknown or meaningless is null. */

@@ -34,7 +34,7 @@ test("silence turns the page red with the time of the last data, and it recovers
         chain.startDaemon();
         await until("the page shows the new daemon", async () => !(await dead()) && (await run()).join() !== before.join() && (await rows()) > 8);
         assert.equal((await run()).length, 1, "a record of its own");
-        await until("the page says why", async () => /new record at [\d:]+Z: the daemon began anew/.test((await page.textContent("[data-panel=cbf] .note"))!));
+        await until("the page says why", async () => /new record at [\d:]+Z: the daemon was restarted/.test((await page.textContent("[data-panel=cbf] .note"))!));
     } finally {
         await chain.stop();
     }

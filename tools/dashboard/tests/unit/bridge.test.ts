@@ -4,13 +4,14 @@ import assert from "node:assert/strict";
 import { EventEmitter } from "node:events";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import type { IncomingMessage } from "node:http";
+import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 import type { WebSocket } from "ws";
 import { curveKeyPair, Publisher } from "zeromq";
 import { Access, isLoopback } from "../../src/bridge/access.js";
-import { parseCertificate } from "../../src/bridge/certificate.js";
+import { parseCertificate, type Keys } from "../../src/bridge/certificate.js";
 import { AxesTable } from "../../src/bridge/axes.js";
 import { Client } from "../../src/bridge/client.js";
 import { History, type Entry } from "../../src/bridge/history.js";
@@ -261,9 +262,7 @@ test("a source speaks CURVE to a daemon that wants it", async () => {
     const daemon = new Publisher({ curveServer: true, curvePublicKey: server.publicKey, curveSecretKey: server.secretKey, linger: 0 });
     await daemon.bind("tcp://127.0.0.1:*");
     const keys = { server: server.publicKey, public: own.publicKey, secret: own.secretKey };
-    const file = readFileSync("tests/data/status.msg");
-    const parts: Buffer[] = [];
-    for (let at = 0; at < file.length; at += 4 + file.readUInt32LE(at)) parts.push(file.subarray(at + 4, at + 4 + file.readUInt32LE(at)));
+    const parts = recorded("status");
     const open = (given: typeof keys | null) =>
         new Source({ name: "", endpoint: daemon.lastEndpoint!, history_ms: 1000, keys: given }, () => undefined);
     const [encrypted, clear] = [open(keys), open(null)];
@@ -278,6 +277,73 @@ test("a source speaks CURVE to a daemon that wants it", async () => {
         encrypted.close();
         clear.close();
         daemon.close();
+    }
+});
+
+/** The three parts of a message that a daemon sent (tests/data: each after its length as u32). */
+function recorded(name: string): Buffer[] {
+    const file = readFileSync(`tests/data/${name}.msg`);
+    const parts: Buffer[] = [];
+    for (let at = 0; at < file.length; at += 4 + file.readUInt32LE(at)) parts.push(file.subarray(at + 4, at + 4 + file.readUInt32LE(at)));
+    return parts;
+}
+
+/** Until the source says why nothing comes; meanwhile is done again and again. */
+async function reason(endpoint: string, keys: Keys | null, wanted: RegExp, meanwhile: () => unknown = () => undefined): Promise<void> {
+    const source = new Source({ name: "", endpoint, history_ms: 1000, keys }, () => undefined);
+    try {
+        for (let i = 0; i < 600 && !wanted.test(source.describe().waits); i++) {
+            await meanwhile();
+            await new Promise((done) => setTimeout(done, 50));
+        }
+        assert.match(source.describe().waits, wanted);
+    } finally {
+        source.close();
+    }
+}
+
+test("a bridge that gets nothing knows why", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "sonard-waits-"));
+    const [server, own, other] = [curveKeyPair(), curveKeyPair(), curveKeyPair()];
+    const [encrypted, plain] = [new Publisher({ curveServer: true, curveSecretKey: server.secretKey }), new Publisher()];
+    const hangsUp = createServer((socket) => socket.on("error", () => undefined).destroy());
+    try {
+        await reason(`ipc://${folder}/nothing`, null, /nothing listens there/);
+        await encrypted.bind("tcp://127.0.0.1:*");
+        await plain.bind("tcp://127.0.0.1:*");
+        await new Promise<void>((done) => hangsUp.listen(join(folder, "gate"), done));
+        await reason(`ipc://${folder}/gate`, null, /too many connections, or makes them too often/);
+        await reason(encrypted.lastEndpoint!, null, /speaks CURVE and this bridge does not/);
+        const keys = { server: other.publicKey, public: own.publicKey, secret: own.secretKey };
+        await reason(encrypted.lastEndpoint!, keys, /the server-key of --key is not its own/);
+        await reason(plain.lastEndpoint!, keys, /or the other way round/);
+        const [topic, head, body] = recorded("status");
+        const foreign = [topic, Buffer.from(String(head).replace("sonard/1", "sonard/2")), body];
+        await reason(plain.lastEndpoint!, null, /refuses: schema 'sonard\/2', this reader knows 'sonard\/1'/, () => plain.send(foreign));
+        await reason(plain.lastEndpoint!, null, /^$/, () => plain.send([topic, head, body]));
+    } finally {
+        for (const each of [encrypted, plain]) each.close();
+        hangsUp.close();
+        rmSync(folder, { recursive: true });
+    }
+});
+
+test("a reason that is over is told no more", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "sonard-waits-"));
+    const daemon = new Publisher();
+    const source = new Source({ name: "", endpoint: `ipc://${folder}/out`, history_ms: 1000, keys: null }, () => undefined);
+    const until = async (holds: () => boolean) => {
+        for (let i = 0; i < 600 && !holds(); i++) await new Promise((done) => setTimeout(done, 50));
+        assert.ok(holds(), source.describe().waits);
+    };
+    try {
+        await until(() => source.describe().waits !== "");
+        await daemon.bind(`ipc://${folder}/out`);
+        await until(() => source.describe().waits === "");
+    } finally {
+        source.close();
+        daemon.close();
+        rmSync(folder, { recursive: true });
     }
 });
 
@@ -311,6 +377,7 @@ test("the command line", () => {
     assert.deepEqual(wide.sources, [{ name: "bow", endpoint: "tcp://a:1", keys: null }, { name: "", endpoint: "ipc:///run/x=y", keys: null }]);
     for (const wrong of [["--listen"], ["--listen", "80"], ["--listen", "a:70000"], ["--history", "5"], ["--no"], ["udp://x"], ["-k"]])
         assert.throws(() => parseOptions(wrong), UsageError, wrong.join(" "));
+    assert.throws(() => parseOptions(["--lisen", "x"]), /'--lisen' is not an option; there are --listen, /);
     assert.equal(parseOptions(["-h"]), "help");
     assert.equal(parseOptions(["--version"]), "version");
 });

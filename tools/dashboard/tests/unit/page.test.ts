@@ -6,7 +6,7 @@ import { lifeOf } from "../../src/page/alarm.js";
 import { angleOf, bearingsOf, difference, formatBearing, hasTrue, sidesOf, turn, type Bearings } from "../../src/page/bearing.js";
 import { FAULT_COLOURS, MASKED, shades, WELL } from "../../src/page/colour.js";
 import { columnsOf, placesOf, wholeExtent } from "../../src/page/columns.js";
-import { Contacts } from "../../src/page/contacts.js";
+import { Contacts, fused, sourcesOf } from "../../src/page/contacts.js";
 import { fixed, latency, levelText, ticks, timeTicks } from "../../src/page/format.js";
 import { headingText, withHeading } from "../../src/page/heading.js";
 import { fitArray, placeIn } from "../../src/page/arrayfit.js";
@@ -317,6 +317,21 @@ test("contacts keep their number while they move, pass gaps, and two close ones 
     assert.equal(contacts.list.length, 1, "across north");
 });
 
+test("rows of one contact are one, with what each knows, and keep their number while one of them comes and goes", () => {
+    const cbf = detection(70, { source: "cbf", contact: 0, rests_on: ["cbf", "mvdr"] });
+    const mvdr = detection(70.4, { source: "mvdr", contact: 0, rests_on: ["cbf", "mvdr"], range_m: 800, possible_image: true });
+    const other = detection(71, { source: "mvdr", contact: 1, rests_on: ["mvdr"] });
+    const rows = [cbf, mvdr, other];
+    assert.deepEqual(fused(rows).map((d) => [d.source, d.az_deg, d.range_m, d.possible_image ?? false, sourcesOf(d).join("+")]),
+        [["cbf", 70, 800, true, "cbf+mvdr"], ["mvdr", 71, null, false, "mvdr"]]);
+    assert.deepEqual([cbf.range_m, cbf.possible_image], [null, undefined], "the rows themselves stay as they came");
+    assert.equal(fused([detection(70), detection(70)]).length, 2, "an older daemon numbers none");
+    const contacts = new Contacts();
+    const alone = { ...mvdr, az_deg: 70.1, rests_on: ["mvdr"] };
+    for (let i = 0; i < 6; i++) contacts.update(i % 2 ? [alone] : [cbf, mvdr], 500 * i, CIRCLE);
+    assert.deepEqual(contacts.list.map((c) => c.first_ms), [0]);
+});
+
 test("contacts keep their number while the array turns", () => {
     // Two ships that stay where they are, 100 and 160 degrees true; the line turns by 3 degrees between sightings.
     const contacts = new Contacts();
@@ -331,14 +346,14 @@ test("contacts keep their number while the array turns", () => {
         for (let i = 0; i < 5; i++) contacts.update([detection(50)], 500 * i, { ...LINE, heading_deg: turned && turned * i });
         assert.equal(contacts.list.length, 1);
     }
-    // A peak whose width nobody knows wanders more.
+    // A peak whose width is not known wanders more.
     contacts.clear();
     for (let i = 0; i < 5; i++) contacts.update([detection(50 + 1.5 * (i % 2), { width_deg: null })], 500 * i, LINE);
     assert.equal(contacts.list.length, 1);
 });
 
 test("silence is told as what it is", () => {
-    const signs = { now_ms: 10_000, connected: true, status_ms: 9500, data_ms: 9000, data_utc_ms: 0, began_ms: 0 };
+    const signs = { now_ms: 10_000, connected: true, status_ms: 9500, data_ms: 9000, data_utc_ms: 0, began_ms: 0, waits: "" };
     assert.deepEqual(lifeOf(signs), { dead: false, text: "" });
     assert.match(lifeOf({ ...signs, status_ms: 7900 }).text, /^NO STATUS FROM THE DAEMON FOR 2.1 s\. Last data 1970-01-01 00:00:00Z$/);
     assert.equal(lifeOf({ ...signs, status_ms: 7900 }).dead, true);
@@ -346,6 +361,12 @@ test("silence is told as what it is", () => {
     assert.deepEqual(lifeOf({ ...signs, data_ms: 6900 }).dead, false);
     assert.match(lifeOf({ ...signs, data_ms: 6900 }).text, /^DATA 3.1 s OLD/);
     assert.equal(lifeOf({ ...signs, status_ms: null, data_ms: null, data_utc_ms: null }).text, "NO STATUS FROM THE DAEMON. No data yet");
+    const waits = "does not answer: nothing listens there";
+    assert.equal(lifeOf({ ...signs, status_ms: null, data_ms: null, data_utc_ms: null, waits }).text,
+        "NO STATUS FROM THE DAEMON: it does not answer: nothing listens there. No data yet");
+    assert.match(lifeOf({ ...signs, status_ms: 7900, waits }).text, /^NO STATUS FROM THE DAEMON FOR 2.1 s: it does not answer: nothing listens there\. Last/);
+    assert.doesNotMatch(lifeOf({ ...signs, status_ms: 7900, connected: false, waits }).text, /it does not answer/, "what the bridge said last is old");
+    assert.deepEqual(lifeOf({ ...signs, waits }), { dead: false, text: "" });
     assert.equal(lifeOf({ ...signs, status_ms: null, began_ms: 9000 }).dead, false, "a page that has just been opened");
 });
 

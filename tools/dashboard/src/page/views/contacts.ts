@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The table of contacts: in full as a view, and short beside every view.
 import { formatBearing, isSided, sideText } from "../bearing.js";
-import { isNorthed, type Contact } from "../contacts.js";
+import { isNorthed, sourcesOf, type Contact } from "../contacts.js";
 import { element, setText } from "../dom.js";
 import { waitingText } from "../empty.js";
 import { duration, fixed, utcTime } from "../format.js";
@@ -43,9 +43,15 @@ const RANGE: Column = {
     title: "range, m; ~: the ranges are too coarse there to believe it",
     cell: ({ now }) => (now.range_m === null ? "–" : `${now.range_unresolved ? "~" : ""}${now.range_m.toFixed(0)}`),
 };
-const BY: Column = { head: "by", title: "beamformer that found it", left: true, cell: ({ now }) => now.source };
+const BY: Column = { head: "by", title: "beamformers that found it", left: true, cell: ({ now }) => sourcesOf(now).join("+") };
+const IMAGE: Column = {
+    head: "image",
+    title: "possible: the array shows at least half of a stronger contact there, so that this may be its grating lobe or mirror image",
+    left: true,
+    cell: ({ now }) => (now.possible_image ? "possible" : ""),
+};
 
-const SHORT: Column[] = [BEARING, SIDE, LEVEL, SNR, RANGE, BY];
+const SHORT: Column[] = [BEARING, SIDE, LEVEL, SNR, RANGE, BY, IMAGE];
 const FULL: Column[] = [
     { head: "no.", title: "number that this page gave it", cell: ({ id }) => String(id) },
     BEARING,
@@ -60,6 +66,7 @@ const FULL: Column[] = [
     RANGE,
     { head: "width", title: "-3 dB width, deg", cell: ({ now }) => fixed(now.width_deg, 2) },
     BY,
+    IMAGE,
     { head: "first seen UTC", title: "first window of it that this page saw", cell: ({ first_ms }) => utcTime(first_ms) },
     { head: "held", title: "from the first to the last sighting", cell: ({ first_ms, last_ms }) => duration((last_ms - first_ms) / 1000) },
     {

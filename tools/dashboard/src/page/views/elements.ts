@@ -149,7 +149,7 @@ export class ElementsView implements View {
         this.tell(channel);
     }
 
-    /** What is known of a channel now; it is told anew with every drawing until the pointer moves on. */
+    /** What is known of a channel now; it is told again with every drawing until the pointer moves on. */
     private tell(channel: number | null): void {
         this.pointed = channel;
         const state = channel === null ? undefined : this.states[channel];

@@ -123,7 +123,7 @@ function bridge(status: Status, store: Store, now_ms: number): Facts {
         ["newest window", row ? `${row.header.window}, ${utcTime(row.utc_ms, 1)}Z, ${duration(store.dataAge_ms(now_ms)! / 1000)} old` : "–"],
         ["missed by the bridge", count(source?.missed)],
         ["refused by the bridge", source?.refused ? `${source.refused}: ${source.refused_why}` : "0"],
-        ["connection opened anew", count(source?.reopened)],
+        ["connection opened again", count(source?.reopened)],
         ["rows left out here", count(store.dropped)],
         ["windows kept here", `${store.cbf.rows.length} CBF, ${store.mvdr.rows.length} MVDR`],
     ];

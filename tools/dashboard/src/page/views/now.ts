@@ -16,7 +16,7 @@ import { Polar } from "./polar.js";
 import type { Context, View } from "./view.js";
 
 const STEP_DB = 5;
-const EVERY_MS = 100; // nobody reads a curve that changes faster
+const EVERY_MS = 100; // no reader follows a curve that changes faster
 
 export class NowView implements View {
     readonly name = "now";

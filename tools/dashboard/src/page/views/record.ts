@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The bearing-time record: CBF and MVDR side by side, or one of them.
+import { sourcesOf } from "../contacts.js";
 import { element } from "../dom.js";
 import { waitingText } from "../empty.js";
 import { Panel } from "../panel.js";
@@ -25,7 +26,7 @@ export class RecordView implements View {
                 heading: () => context.store.heading,
                 followed: () => context.followed(),
                 waiting: () => waitingText(context.store, `${name}.azimuth`, name === "mvdr" ? "mvdr.enabled is true" : ""),
-                contacts: () => context.store.contacts.list.filter((contact) => contact.now.source === name),
+                contacts: () => context.store.contacts.list.filter((contact) => sourcesOf(contact.now).includes(name)),
             });
         this.panels = [make("cbf", "CBF"), make("mvdr", "MVDR")];
         this.refresh();
