@@ -237,10 +237,11 @@ static bool have(mvdr_stage *stage, size_t bin, size_t count, double delta, mvdr
     return make(stage, bin, count, delta, scratch);
 }
 
-/* The view and the info. */
-static void note(mvdr_stage *stage, size_t bin, double count, const mvdr_load *load,
+/* The view and the info. False where rounding hides the level. */
+static bool note(mvdr_stage *stage, size_t bin, double count, const mvdr_load *load, double trace,
                  double weight) {
     const mvdr_inverse *inverse = &stage->inverse[bin];
+    const double n = (double)stage->rows.n, each = (double)stage->shape.each;
     mvdr_bin *state = &stage->bin[bin];
     mvdr_view *view = &state->view;
     *view = (mvdr_view){.m = stage->spec.sensors,
@@ -251,11 +252,13 @@ static void note(mvdr_stage *stage, size_t bin, double count, const mvdr_load *l
                         .delta = load->delta,
                         .offset = llround(state->offset * MVDR_TONE_ONE)};
     view->apart = view->delta * view->scale - view->kept;
-    const double share =
-        mvdr_inverse_share((double)stage->rows.n, inverse->delta, view->apart, inverse->trace,
-                           inverse->energy, count, (double)stage->shape.each);
+    const double share = mvdr_inverse_share(n, inverse->delta, view->apart, inverse->trace,
+                                            inverse->energy, count, each);
+    if (mvdr_level_drowned(n - count * each, trace, load->delta, share * count * each))
+        return false;
     float *info = mvdr_begin_info(stage, bin, count);
     info[SONAR_MVDR_FLAGS] = (float)mvdr_end_view(stage, view, load, share, info);
+    return true;
 }
 
 bool mvdr_inverse_solve(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
@@ -267,10 +270,10 @@ bool mvdr_inverse_solve(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
     if (count && stage->rows.n)
         trace = trace_of(stage, bin, count, scratch);
     if (!load_by_trace(stage, trace, (double)count, &load) ||
-        !have(stage, bin, count, load.delta, scratch)) {
+        !have(stage, bin, count, load.delta, scratch) ||
+        !note(stage, bin, (double)count, &load, trace, scratch->root[0] * scratch->root[0])) {
         inverse->kept = false;
         return false;
     }
-    note(stage, bin, (double)count, &load, scratch->root[0] * scratch->root[0]);
     return true;
 }

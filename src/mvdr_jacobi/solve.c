@@ -282,6 +282,9 @@ static bool process_without(mvdr_stage *stage, size_t bin, const looks *looks,
         share = level_of(stage, view, looks, first, second);
     else
         return false;
+    const double zeros = (double)view->m - looks->seen * (double)stage->shape.each;
+    if (mvdr_level_drowned(zeros, trace, view->delta, share * snapshots))
+        return false;
     *flags = mvdr_end_view(stage, view, &load, share, info);
     return true;
 }
