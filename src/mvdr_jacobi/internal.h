@@ -264,8 +264,9 @@ typedef struct mvdr_stage {
     size_t near_points;                    /* of the near field, padded too */
     uint64_t version, far_made, near_made; /* of the parameters and of their tables */
     bool versioned;
-    bool changed; /* by this execute: other parameters, */
-    bool renewed; /* whose sensors or turns are others: all bins begin with their snapshots */
+    bool changed;     /* by this execute: other parameters, */
+    bool renewed;     /* whose sensors or turns are others: all bins begin with their snapshots */
+    bool masked_anew; /* whose sensors are others */
     mvdr_rows rows;
     size_t *list;        /* scratch of rows.c: 3 entries a sensor */
     float *ring;         /* [column][bin][re, im][ld] */

@@ -264,7 +264,7 @@ static sonar_code execute(void *opaque, sonar_queue *queue, const sonar_buffer *
     stage->arrived = joined && in->shape[0] ? work->snapshots : in->shape[0];
     stage->wants = mvdr_wants_of(work, out);
     stage->slides = stage->inverse && mvdr_may_slide(spec, &stage->wants);
-    if (stage->tones && stage->arrived && !joined)
+    if (stage->tones && (stage->arrived || stage->masked_anew) && !joined)
         stage->host->parallel(stage->host->ctx, spec->bins, accumulate_products, stage);
     stage->host->parallel(stage->host->ctx, spec->bins, bin_task, stage);
     mvdr_advance(stage);

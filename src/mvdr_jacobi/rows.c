@@ -49,19 +49,20 @@ static bool list_anew(mvdr_stage *stage, const sonar_params *params) {
  * their sums anew together, whoever's sensors are others: all know the version alone. */
 static void take_tables(mvdr_stage *stage, const sonar_params *params) {
     const sonar_mvdr_spec *spec = &stage->spec;
-    const bool others = list_anew(stage, params), read = spec->parts != SONAR_MVDR_JOINED,
+    const bool read = spec->parts != SONAR_MVDR_JOINED,
                far = same_turns(&stage->far_made, &params->far_mvdr) && stage->versioned,
                near = same_turns(&stage->near_made, &params->near_mvdr) && stage->versioned;
+    stage->masked_anew = list_anew(stage, params);
     if (!far && read)
         transpose(params->far_mvdr.turns, spec->directions, spec->sensors, stage->rows.turns);
     if (!near && read)
         transpose(params->near_mvdr.turns, spec->ranges * spec->directions, spec->sensors,
                   stage->rows.near);
-    stage->renewed = others || !far || spec->parts;
+    stage->renewed = stage->masked_anew || !far || spec->parts;
 }
 
 sonar_code mvdr_rows_update(mvdr_stage *stage, const sonar_params *params, sonar_error *err) {
-    stage->renewed = false;
+    stage->renewed = stage->masked_anew = false;
     stage->changed = !stage->versioned || stage->version != params->version;
     if (!stage->changed)
         return SONAR_OK;

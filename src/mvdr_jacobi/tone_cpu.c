@@ -5,18 +5,19 @@
 
 #include <math.h>
 
+/* Adds another sensor's. */
+static void add(mvdr_pair *p, double xr, double xi, double yr, double yi) {
+    p->lower += xr * xr + xi * xi;
+    p->upper += yr * yr + yi * yi;
+    p->cross -= xr * yr + xi * yi;
+}
+
 /* Over the used sensors; not finite if a sample is not. */
 mvdr_pair mvdr_pair_of(const mvdr_stage *stage, const sonar_c32 *x, const sonar_c32 *y) {
     mvdr_pair p = {0, 0, 0};
-    for (size_t s = 0; s < stage->spec.sensors; s++) {
-        if (!stage->rows.used[s])
-            continue;
-        double xr = (double)x[s].re, xi = (double)x[s].im;
-        double yr = (double)y[s].re, yi = (double)y[s].im;
-        p.lower += xr * xr + xi * xi;
-        p.upper += yr * yr + yi * yi;
-        p.cross -= xr * yr + xi * yi;
-    }
+    for (size_t s = 0; s < stage->spec.sensors; s++)
+        if (stage->rows.used[s])
+            add(&p, (double)x[s].re, (double)x[s].im, (double)y[s].re, (double)y[s].im);
     return p;
 }
 
@@ -38,8 +39,35 @@ void mvdr_tone_note(mvdr_stage *stage, size_t bin, size_t arrival, mvdr_pair p) 
     }
 }
 
+/* The same of a snapshot in the ring. */
+static mvdr_pair pair_in_ring(const mvdr_stage *stage, size_t slot, size_t bin) {
+    const size_t column = slot * mvdr_slot_columns(&stage->shape);
+    const size_t ld = stage->ld;
+    const float *x = mvdr_column(stage, column, bin), *y = mvdr_column(stage, column, bin + 1);
+    mvdr_pair p = {0, 0, 0};
+    for (size_t s = 0; s < stage->spec.sensors; s++)
+        if (stage->rows.used[s])
+            add(&p, (double)x[s], (double)x[ld + s], (double)y[s], (double)y[ld + s]);
+    return p;
+}
+
+/* Sums over other sensors say nothing of these: a block's are made of its snapshots again, those
+ * that forget begin with the next one, and whether there is a tone is decided as at the start. */
+static void begin_anew(mvdr_stage *stage, size_t bin) {
+    mvdr_bin *state = &stage->bin[bin];
+    for (size_t slot = 0; slot < stage->filled && stage->spec.snapshots; slot++)
+        if (bin + 1 < stage->spec.bins)
+            stage->pair[slot * stage->spec.bins + bin] = pair_in_ring(stage, slot, bin);
+    state->products = (mvdr_pair){0, 0, 0};
+    state->products_weight = 0;
+    state->tonal = false;
+    state->offset = 0;
+}
+
 void mvdr_tone_accumulate(mvdr_stage *stage, size_t bin) {
     size_t length = stage->spec.snapshots;
+    if (stage->masked_anew && !stage->spec.parts)
+        begin_anew(stage, bin);
     size_t skip = length && stage->arrived > length ? stage->arrived - length : 0;
     for (size_t i = skip; i < stage->arrived && bin + 1 < stage->spec.bins; i++)
         mvdr_tone_note(
