@@ -1276,7 +1276,7 @@ Test(assembler, a_block_that_went_to_another_epoch_is_silent_in_this_one) {
 
 static void send_value(sonar_assembler *assembler, uint64_t first, float value, size_t at) {
     const sonar_frame frame = whole(5, first, 10);
-    float payload[40] = {[3] = 1};
+    float payload[40] = {[3] = 1, [5] = 0.5f};
     uint8_t header[SONAR_FRAME_HEADER_BYTES];
     payload[at] = value;
     sonar_frame_encode(&frame, header);
@@ -1308,6 +1308,30 @@ Test(assembler, a_sample_beyond_the_limit_drops_its_frame_by_a_cause_of_its_own)
     send_value(assembler, 10, INFINITY, 0);
     cr_assert_eq(counters(assembler).frames_accepted, 1);
     cr_assert_eq(counters(assembler).frames_dropped[SONAR_FRAME_NOT_FINITE], 1);
+    sonar_assembler_destroy(assembler);
+}
+
+/* Loud integers are taken, and so is what a recording plays of them as floats; one number among
+ * them that no integer has is a wrong bit. */
+Test(assembler, integers_beyond_the_limit_are_taken_as_floats_too) {
+    sonar_ingest_spec spec = small_spec();
+    spec.most_sample = 1000;
+    sonar_assembler *assembler = make(&spec);
+    const float last[] = {-0x1p31f, 0, 7, 0x1.8p31f, 0.5f, 1e30f};
+    for (uint64_t f = 0; f < 6; f++) {
+        const sonar_frame frame = whole(5, f * 10, 10);
+        uint8_t header[SONAR_FRAME_HEADER_BYTES];
+        float payload[40];
+        for (size_t i = 0; i < 40; i++)
+            payload[i] = (float)below(2001) * 1e6f - 1e9f;
+        payload[17] = last[f];
+        sonar_frame_encode(&frame, header);
+        cr_assert(
+            sonar_assembler_frame(assembler, header, sizeof header, payload, sizeof payload, 0));
+        cr_assert_eq(counters(assembler).frames_accepted, f < 3 ? f + 1 : 3);
+        cr_assert_eq(counters(assembler).frames_dropped[SONAR_FRAME_OUT_OF_RANGE],
+                     f < 3 ? 0 : f - 2);
+    }
     sonar_assembler_destroy(assembler);
 }
 

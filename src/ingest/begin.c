@@ -24,13 +24,15 @@ static sonar_frame_cause check(const sonar_assembler *a, const sonar_frame *fram
     return NO_CAUSE;
 }
 
-/* Looks for a spike only where one would stand out from the frame before, of whatever block. */
+/* An integer frame has no wrong exponent, and is taken whatever its numbers mean; what a recording
+ * made floats of it, too. Looks for a spike only where one would stand out from the frame before,
+ * of whatever block. */
 static sonar_frame_cause check_samples(sonar_assembler *a, const sonar_frame *frame,
                                        const void *payload) {
     float peak = sonar_frame_peak(frame, payload);
     if (!isfinite(peak))
         return SONAR_FRAME_NOT_FINITE;
-    if (peak > a->most_sample)
+    if (peak > a->most_sample && !sonar_frame_has_counts(frame, payload))
         return SONAR_FRAME_OUT_OF_RANGE;
     if (a->drop_spikes && peak > SONAR_FRAME_SPIKE * a->last_peak &&
         sonar_frame_has_spike(frame, payload))

@@ -206,6 +206,16 @@ float sonar_frame_peak(const sonar_frame *frame, const void *payload) {
     return as_float(most);
 }
 
+bool sonar_frame_has_counts(const sonar_frame *frame, const void *payload) {
+    const uint8_t *from = payload;
+    for (size_t i = 0, count = (size_t)frame->channels * frame->samples; i < count; i++) {
+        const float value = as_float((int32_t)word(from + 4 * i));
+        if (!(value >= -0x1p31f && value <= 0x1p31f && value == (float)(int64_t)value))
+            return false;
+    }
+    return true;
+}
+
 /* Where a channel's samples lie in the payload. */
 struct row {
     const uint8_t *begin;

@@ -39,6 +39,9 @@ uint64_t sonar_frame_payload_bytes(const sonar_frame *frame);
 
 /* The largest magnitude of an f32 payload; not finite if any sample is not. 0 for integers. */
 float sonar_frame_peak(const sonar_frame *frame, const void *payload);
+/* Are all samples of an f32 payload whole numbers of 32 bits, as those of an integer frame that was
+ * recorded are? */
+bool sonar_frame_has_counts(const sonar_frame *frame, const void *payload);
 /* Has some channel of an f32 frame of 8 samples or more one sample that is more than
  * SONAR_FRAME_SPIKE times as large as any other of its samples, which are not all 0? Sound that
  * came through a digitiser's filter has not; one wrong bit of an exponent is like that. The first

@@ -66,9 +66,9 @@ typedef struct sonar_ingest_spec {
     /* SONAR_S16: the ring keeps 16-bit samples as they come, other frames are wrong_type. Anything
      * else: every type is accepted, the ring holds f32. */
     sonar_dtype sample_type;
-    float
-        most_sample; /* f32 samples of a larger magnitude are out_of_range; 0: any that is finite */
-    bool drop_spikes; /* frames with a sample that no sound makes are out_of_range, too */
+    float most_sample; /* f32 samples of a larger magnitude are out_of_range, unless the frame has
+                        counts; 0: any that is finite */
+    bool drop_spikes;  /* frames with a sample that no sound makes are out_of_range, too */
     void *ring; /* [channel][sonar_ingest_capacity] zeroed, borrowed until destroy; NULL: ingest
                    allocates it */
     size_t chunk_samples; /* wake the data thread at every so many complete samples; 0: never */
