@@ -150,3 +150,43 @@ Test(extreme, denormal_samples_give_the_spectra_of_zeros) {
         free(zeros);
     }
 }
+
+/* ---- too small for a float ------------------------------------------------------------------- */
+
+static void far_too_quiet(float *samples, size_t count, int frame) {
+    for (size_t i = 0; i < count && frame > 20; i++)
+        samples[i] *= 1e-25f;
+}
+
+static bool is_flagged(const cJSON *head, const char *name) {
+    const cJSON *flags = cJSON_GetObjectItem(head, "flags");
+    bool is = false;
+    for (int i = 0; i < cJSON_GetArraySize(flags); i++)
+        is = is || !strcmp(cJSON_GetArrayItem(flags, i)->valuestring, name);
+    return is;
+}
+
+/* Samples are floats still, and their powers are not. */
+Test(extreme, powers_below_the_least_float_are_flagged) {
+    feed feed;
+    message m;
+    uint64_t first = WINDOWS, flagged = 0;
+    open_feed(&feed, "", "snapshots: 4", 2);
+    send_frames(&feed, far_too_quiet);
+    subscriber s = {feed.context, feed.socket};
+    for (bool over = false; !over;) {
+        cr_assert(receive(&s, &m, 20000));
+        const uint64_t window = (uint64_t)header_number(m.head, "window");
+        over = window >= WINDOWS - 1;
+        if (is_flagged(m.head, "underflow")) {
+            first = window < first ? window : first;
+            flagged++;
+        } else {
+            cr_expect_lt(window, first, "%s of window %lu", m.topic, (unsigned long)window);
+        }
+        message_free(&m);
+    }
+    cr_expect_gt(first, 0);
+    cr_expect_gt(flagged, 0);
+    feed_close(&feed);
+}

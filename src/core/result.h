@@ -330,6 +330,7 @@ typedef struct sonar_result {
     size_t music_bins; /* in which it has one */
     double mvdr_modes; /* dominant ones, median over bins; 0 without rejection of the others */
     double missing_mean, missing_worst;
+    bool underflow;       /* powers are so small that floats hold some of them as 0 */
     uint32_t frame_flags; /* SONAR_FRAME_* */
     size_t ranks_absent;  /* of those that share the array: they had nothing of this window */
     bool restarted;

@@ -63,6 +63,8 @@ static void put_flags(const json *root, const sonar_result *result, bool with_mv
     if (result->missing_worst > 0)
         append_string(&flags, "gap");
     append_flags(&flags, result->frame_flags, 3, frame);
+    if (result->underflow)
+        append_string(&flags, "underflow");
     if (result->ranks_absent)
         append_string(&flags, "rank_absent");
     if (with_mvdr)

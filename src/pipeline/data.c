@@ -3,6 +3,7 @@
  * stop it allocates nothing, logs nothing and waits only for samples (or, with `block`, for the
  * output); the exceptions are recover.c, training in the middle of a run (train.c), and graphs,
  * which are recorded anew while no window waits. */
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -151,11 +152,28 @@ static void finish_mvdr_facts(sonar_pipeline *p, uint32_t outputs, sonar_result 
     }
 }
 
+/* Whether what a beam hears of the band is so little that quieter beams and single bins are below
+ * the least normal float, which the stages take for 0. */
+static bool underflows(uint32_t outputs, const sonar_result *result) {
+    const float least = 1e6f * FLT_MIN; /* 60 dB for the quieter ones */
+    const sonar_surface heard =
+        outputs & SONAR_WANT(SONAR_CBF_AZIMUTH) ? SONAR_CBF_AZIMUTH : SONAR_MVDR_AZIMUTH;
+    const sonar_buffer *surface = &result->surface[heard];
+    if (!(outputs & SONAR_WANT(heard)) ||
+        (heard == SONAR_MVDR_AZIMUTH && !(result->mvdr_snapshots > 0)))
+        return false;
+    for (size_t i = 0; i < surface->shape[0]; i++)
+        if (((const float *)surface->data)[i] >= least)
+            return false;
+    return true;
+}
+
 /* What is made of the surfaces once they are there. */
 sonar_code sonar_result_conclude(sonar_pipeline *p, uint32_t outputs, sonar_result *result,
                                  sonar_error *err) {
     int64_t began = sonar_monotonic_ns();
     finish_mvdr_facts(p, outputs, result);
+    result->underflow = underflows(outputs, result);
     sonar_code code = SONAR_OK;
     if (result->present & SONAR_WANT(SONAR_DETECTIONS))
         code = sonar_pipeline_detect(p, result, err);
