@@ -411,7 +411,7 @@ Test(config, automatic_ranges_and_forgetting_and_shadings) {
     loaded l = parse_good("schema: 1\nfs_hz: 4000\narray: {geometry: {line: {sensors: 64, "
                           "spacing_m: 0.5}}}\ncbf: {band_hz: [100, 1000], ranges_m: auto, "
                           "range_min_m: 100, shading: {taylor: {sidelobe_db: 25}}}\n"
-                          "mvdr: {forgetting: 0.97}\n");
+                          "mvdr: {forgetting: 0.97, length: 1024}\n");
     cr_assert(l.config->specs.cbf.ranges >= 2);
     cr_assert_eq(l.config->range_m[0], 100);
     cr_assert_eq(l.config->range_m[l.config->specs.cbf.ranges - 1], 3200);
@@ -916,6 +916,13 @@ static const struct {
     {SMALL "mvdr: {snapshots: 1}\n", ":5:19: warning: mvdr.snapshots: a covariance of 1 snapshot"},
     {SMALL "mvdr: {snapshots: 2}\n", "mvdr.snapshots: 2 snapshots are too few for the noise rule, "
                                      "which wants 3: the trace rule"},
+    {"schema: 1\nfs_hz: 4000\narray: {geometry: {line: {sensors: 64, spacing_m: 0.75}}}\n"
+     "cbf: {band_hz: [100, 950], ranges_m: []}\nmvdr: {snapshots: 64}\n",
+     ":5:19: warning: mvdr.snapshots: 33.3 s of samples in each adaptive spectrum: its bearings "
+     "lag by half of that, and a source that turns by more than 0.05 deg/s is smeared"},
+    {"schema: 1\nfs_hz: 4000\narray: {geometry: {line: {sensors: 64, spacing_m: 0.75}}}\n"
+     "cbf: {band_hz: [100, 950], ranges_m: []}\n",
+     "accepted: fewer snapshots, or shorter ones: length 512, hop 256"},
     {SMALL "mvdr: {snapshots: 5, loading: {known_sources: 2}}\n", "which wants 7"},
     {SMALL "dft: {hop: 5000}\n", ":5:12: warning: dft.hop: 904 samples"},
     {CBF("band_hz: [100, 1000], ranges_m: [], length: 1000, hop: 5000"),
@@ -1025,7 +1032,7 @@ Test(config, doubtful_values_are_warned_about) {
         SMALL,
         SMALL "dft: {length: 38}\n",
         SMALL "mvdr: {enabled: false}\n",
-        SMALL "dft: {length: 240000}\n", /* a minute */
+        SMALL "dft: {length: 240000}\nmvdr: {enabled: false}\n", /* a minute */
         SMALL "sound_speed_mps: 1600\n",
         CBF("band_hz: [100, 300], ranges_m: []") "sound_speed_mps: 343\n",
         "schema: 1\nfs_hz: 4000\ncbf: {band_hz: [100, 300], "

@@ -180,6 +180,31 @@ static void check_covariance(sonar_loader *l) {
              c->specs.mvdr.snapshots, c->specs.mvdr.forward_backward ? (least + 1) / 2 : least);
 }
 
+/* Bearings lag by half the snapshots' time, and a source that turns by a beam width in it loses 2.5
+ * dB (docs/mvdr.md, Turns). A boat that passes at 3 km with 5 m/s turns by 0.1 deg/s. */
+static void check_turns(sonar_loader *l) {
+    enum { HINT = 96 };
+    const double passes_deg_per_s = 0.1, crossings = 4;
+    const sonar_config *c = l->config;
+    const double seconds = sonar_config_mvdr_seconds(c);
+    const double turn = c->mvdr_scan.beam_width_deg / seconds;
+    char hint[HINT] = "fewer snapshots";
+    if (!c->specs.mvdr_enabled || !(turn < passes_deg_per_s) ||
+        (double)c->specs.window_length / c->fs_hz > WINDOW_MOST_S) /* warned about there */
+        return;
+    double length = 64;
+    while (length < crossings * c->geometry.aperture_m / c->sound_speed_mps * c->fs_hz)
+        length *= 2;
+    if (length < (double)c->specs.mvdr.length)
+        snprintf(hint, sizeof hint, "fewer snapshots, or shorter ones: length %.0f, hop %.0f",
+                 length, length / 2);
+    warn(l, c->specs.mvdr.alpha > 0 ? OPT_FORGETTING : OPT_SNAPSHOTS, hint,
+         "%.3g s of samples in each adaptive spectrum: its bearings lag by half of that, and a "
+         "source "
+         "that turns by more than %.2g deg/s is smeared",
+         seconds, turn);
+}
+
 /* Modes are eigenvectors, and somebody has to count them. */
 static void check_modes(sonar_loader *l) {
     const sonar_mvdr_spec *mvdr = &l->config->specs.mvdr;
@@ -219,6 +244,7 @@ static void check_mvdr(sonar_loader *l) {
         check_alias(l, OPT_MVDR_BAND_HZ, &c->mvdr_band, c->specs.mvdr.length);
     check_scan(l, OPT_MVDR_SCAN_STEP, &c->mvdr_scan);
     check_covariance(l);
+    check_turns(l);
     check_modes(l);
     if (c->specs.mvdr.forward_backward)
         check_symmetry(l);

@@ -268,6 +268,8 @@ bool sonar_config_same_delays(const sonar_config *a, const sonar_config *b);
 /* --print-config: every option with its value and, as a comment, where it came from. The output is
  * itself a valid configuration with the same digest. */
 void sonar_config_print(const sonar_config *config, FILE *to);
+/* Time of the samples behind an adaptive spectrum; with forgetting, of the effective snapshots. */
+double sonar_config_mvdr_seconds(const sonar_config *config);
 /* --check-config: resolved array, bins, angles, ranges, integration time, memory need. */
 void sonar_config_describe(const sonar_config *config, FILE *to);
 /* docs/configuration.md from the table. */

@@ -63,6 +63,12 @@ static double effective_snapshots(const sonar_config *c) {
                                    : (double)c->specs.mvdr.snapshots;
 }
 
+double sonar_config_mvdr_seconds(const sonar_config *c) {
+    return ((effective_snapshots(c) - 1) * (double)c->specs.mvdr_hop +
+            (double)c->specs.mvdr.length) /
+           c->fs_hz;
+}
+
 static double mvdr_bytes(const sonar_config *c) {
     return c->specs.mvdr_enabled ? sonar_mvdr_bytes(&c->specs.mvdr, c->threads) : 0;
 }
@@ -361,8 +367,7 @@ static void describe_mvdr(const sonar_config *c, FILE *to) {
     }
     static const char *const rules[] = {"noise", "trace", "absolute"};
     const double snapshots = effective_snapshots(c);
-    const double seconds =
-        ((snapshots - 1) * (double)c->specs.mvdr_hop + (double)c->specs.mvdr.length) / c->fs_hz;
+    const double seconds = sonar_config_mvdr_seconds(c);
     describe_band("mvdr", c, &c->mvdr_band, c->specs.mvdr.length, to);
     describe_scan(&c->mvdr_scan, to);
     if (c->specs.mvdr.ranges)
