@@ -116,8 +116,9 @@ inline sonar_code update_rows(mvdr_stage *stage, const sonar_params *params, cud
     v->gain = mvdr_least_gain(&v->spec);
     v->band = mvdr_band_of(&v->spec, params);
     prepare_solver(stage);
-    const bool same = stage->versioned && !v->spec.parts && same_far &&
-                      !memcmp(stage->used, params->used, sensors);
+    const bool others = memcmp(stage->used, params->used, sensors) != 0;
+    const bool same = stage->versioned && !v->spec.parts && same_far && !others;
+    stage->masked_anew = stage->versioned && others && !v->spec.parts;
     memcpy(stage->used, params->used, sensors);
     if (!same) {
         list_rows(stage, params);

@@ -33,6 +33,14 @@ inline sonar_code look_for_tones(const mvdr_stage *stage, const mvdr::arrivals &
     return code ? code : add_products(stage, in.count, stream, err);
 }
 
+inline sonar_code restart_tones(const mvdr_stage *stage, cudaStream_t stream, sonar_error *err) {
+    const mvdr::view *v = &stage->view;
+    const dim3 grid((unsigned)v->spec.bins,
+                    (unsigned)sonar_min_size(sonar_max_size(v->length, 1), 1024));
+    mvdr::tone_restart<<<grid, 512, 0, stream>>>(*v);
+    return CUDA_LAUNCHED(where, "tone_restart", err);
+}
+
 /* Which frequency each bin is steered at. `rows` as tone_steer's. */
 inline sonar_code steer_at_tones(const mvdr_stage *stage, const double *rows, cudaStream_t stream,
                                  sonar_error *err) {
@@ -85,13 +93,16 @@ inline sonar_code take_in(mvdr_stage *stage, const mvdr::arrivals &in, cudaStrea
     const mvdr::view *v = &stage->view;
     const uint32_t skip = v->length && in.count > v->length ? in.count - v->length : 0;
     const bool steered = v->tones && (in.count || stage->changed);
-    sonar_code code = SONAR_OK;
-    if (in.count && v->rest)
+    const bool restarted = v->tones && stage->masked_anew;
+    sonar_code code = restarted ? restart_tones(stage, stream, err) : SONAR_OK;
+    if (in.count && v->rest && !code)
         code = slide_covariance(stage, in, skip, stream, err);
     if (in.count && !code)
         code = store(stage, in, skip, stream, err);
     if (in.count && v->tones && !code)
         code = look_for_tones(stage, in, stream, err);
+    if (restarted && !in.count && !code)
+        code = add_products(stage, 0, stream, err);
     if (steered && !code)
         code = steer_at_tones(stage, NULL, stream, err);
     if (in.count && v->spec.alpha > 0 && !code) {
@@ -102,7 +113,7 @@ inline sonar_code take_in(mvdr_stage *stage, const mvdr::arrivals &in, cudaStrea
         code = add_forgetting(stage, in, stream, err);
     if (!code)
         code = bring_up_to_date(stage, skip, in.count, steered, stream, err);
-    stage->changed = false;
+    stage->changed = stage->masked_anew = false;
     return code || !in.count || !v->length ? code : move_on(stage, in.count, stream, err);
 }
 

@@ -35,6 +35,7 @@ struct mvdr_stage {
     uint64_t version, far_made, near_made; /* of these, and of their tables */
     bool versioned, forgotten;
     bool changed;     /* new parameters have come: tones are looked at again */
+    bool masked_anew; /* and the sensors in use are others: their sums begin again */
     bool stale;       /* the sums are of other sensors or turns */
     size_t held;      /* sensors that have snapshots here: joined, none have */
     uint32_t arrived; /* a part: snapshots of the last execute, until join */

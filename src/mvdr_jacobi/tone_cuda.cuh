@@ -38,6 +38,26 @@ __global__ void tone_products(view v, arrivals in, uint32_t skip) {
     }
 }
 
+/* The sensors in use are others: sums over those before say nothing of these. A block's are made of
+ * its snapshots again, those that forget begin with the next one, and whether there is a tone is
+ * decided as at the start. Grid: bins, slots; before new snapshots are stored. */
+__global__ void tone_restart(view v) {
+    const uint32_t bin = blockIdx.x;
+    for (uint32_t slot = blockIdx.y; bin + 1 < v.spec.bins && slot < v.ring->filled;
+         slot += gridDim.y) {
+        const mvdr_pair p = pair_of(v, snapshot_of(v, bin, slot), snapshot_of(v, bin + 1, slot));
+        if (threadIdx.x == 0)
+            v.pair[(size_t)slot * v.spec.bins + bin] = p;
+        __syncthreads();
+    }
+    if (blockIdx.y != 0 || threadIdx.x != 0)
+        return;
+    bin_state *own = v.bin + bin;
+    own->products = {0, 0, 0};
+    own->share = own->offset = 0;
+    own->tonal = false;
+}
+
 __device__ inline bool usable(mvdr_pair p) {
     return isfinite(p.lower + p.upper + p.cross);
 }

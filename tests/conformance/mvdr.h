@@ -107,6 +107,7 @@
     X(tone_not_at_the_centre)                                                                      \
     X(tone_far_from_the_origin)                                                                    \
     X(tone_on_a_long_array)                                                                        \
+    X(mask_beside_a_tone)                                                                          \
     X(tone_over_a_ship)                                                                            \
     X(tone_two_ships)                                                                              \
     X(tone_broadband)                                                                              \

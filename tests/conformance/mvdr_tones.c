@@ -726,3 +726,89 @@ MVDR_CASE(tone_over_a_ship) {
     site_expect(site, others == 0, "%zu contacts too many", others);
     mvdr_close(&f);
 }
+
+/* ---- a mask that changes --------------------------------------------------------------------- */
+
+enum { MASKED = 40, MASKED_BLOCK = 24, MASKED_BINS = 9, MASKED_LOOKS = 90 };
+
+/* Snapshots of a ship and of a Hann window's tone at 0.37 of a bin, on noise. */
+static sonar_c32 *record_tone(const mvdr_fixture *f, size_t count, double level_db) {
+    sonar_c32 *x = mvdr_record(f, count, (mvdr_wave[]){{120, 10}}, 1, 3);
+    uint64_t seed = 99;
+    for (size_t s = 0; s < count; s++) {
+        const double start = test_uniform(&seed);
+        for (size_t b = 0; b < MASKED_BINS; b++) {
+            const double o = 4.37 - (double)b, sign = b % 2 ? -1 : 1;
+            const double w = sin(M_PI * o) / (M_PI * o * (1 - o * o)) * sign;
+            const double hz =
+                ((double)f->spec.first_bin + 4.37) * f->spec.fs_hz / (double)f->spec.length;
+            for (size_t k = 0; k < MASKED; k++) {
+                const cplx a = w * pow(10, level_db / 20) *
+                               cexp(2 * M_PI * I * (hz * mvdr_delay(f, k, 33) + start));
+                x[(s * MASKED_BINS + b) * MASKED + k].re += (float)creal(a);
+                x[(s * MASKED_BINS + b) * MASKED + k].im += (float)cimag(a);
+            }
+        }
+    }
+    return x;
+}
+
+static void set_mask(mvdr_fixture *f) {
+    f->used[0] = f->used[7] = f->used[8] = f->used[23] = f->used[24] = 0;
+    mvdr_renew(f);
+}
+
+static double spectra_apart_db(const mvdr_fixture *a, const mvdr_fixture *b) {
+    double most = 0;
+    for (size_t i = 0; i < (size_t)MASKED_BINS * MASKED_LOOKS; i++) {
+        const double apart = fabs(10 * log10((double)a->spectrum[i] / (double)b->spectrum[i]));
+        most = most >= apart ? most : apart; /* a NaN, too */
+    }
+    return most;
+}
+
+/* A stage whose mask changes says from then on what one says that begins with this mask and the
+ * block of then, whatever the masked sensors had in it. */
+static void expect_as_fresh(site *site, size_t snapshots, double level_db, float noisy) {
+    const size_t windows = snapshots + 20, each = (size_t)MASKED_BINS * MASKED;
+    sonar_mvdr_tones hann;
+    double window[256];
+    mvdr_fixture fresh, live;
+    sonar_dft_taper(SONAR_HANN, 0, 256, window);
+    sonar_mvdr_tones_make(window, 256, &hann);
+    sonar_mvdr_spec spec = mvdr_spec(MASKED, MASKED_LOOKS, snapshots, 0);
+    spec.bins = MASKED_BINS, spec.tones = &hann, spec.loading = SONAR_LOADING_NOISE, spec.eps = 1;
+    mvdr_open(&fresh, site, &spec);
+    mvdr_open(&live, site, &spec);
+    sonar_c32 *x = record_tone(&fresh, windows, level_db);
+    for (size_t i = 0; i < windows * MASKED_BINS; i++)
+        x[i * MASKED + 7].re += i / MASKED_BINS % 3 ? noisy : -2 * noisy;
+    mvdr_run(&live, snapshots, x);
+    set_mask(&live);
+    set_mask(&fresh);
+    mvdr_run(&live, 0, NULL);
+    mvdr_run(&fresh, snapshots, x);
+    for (size_t w = snapshots;; w++) {
+        const double apart_db = spectra_apart_db(&live, &fresh);
+        site_expect(site, apart_db < 1e-3,
+                    "%zu snapshots, tone of %g dB, noise %g, window %zu: %g dB", snapshots,
+                    level_db, (double)noisy, w, apart_db);
+        if (w == windows)
+            break;
+        mvdr_run(&live, 1, x + w * each);
+        mvdr_run(&fresh, 1, x + w * each);
+    }
+    free(x);
+    mvdr_close(&fresh);
+    mvdr_close(&live);
+}
+
+/* In snapshot space and in sensor space. */
+MVDR_CASE(mask_beside_a_tone) {
+    static const double level_db[] = {0, 10, 30};
+    for (size_t i = 0; i < 3; i++) {
+        expect_as_fresh(site, MASKED_BLOCK / 2, level_db[i], 0);
+        expect_as_fresh(site, MASKED_BLOCK / 2, level_db[i], 50);
+        expect_as_fresh(site, 2 * MASKED_BLOCK, level_db[i], 50);
+    }
+}
