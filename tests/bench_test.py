@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
 """sonar-bench's JSON has the fields the documentation promises, and the pages under docs/benchmarks
-are what scripts/bench-page makes of the files beside them. usage: bench_test.py SOURCE BIN"""
+are what scripts/bench-page makes of the files under docs/benchmarks/data. usage: bench_test.py SOURCE BIN"""
 import copy
 import json
 import math
@@ -270,7 +270,9 @@ def two_starts():
 def pages_of_ranks():
     with tempfile.TemporaryDirectory() as folder:
         first, second = two_starts()
-        files = [pathlib.Path(folder) / name for name in ("two-gpus-2026-01-31.json", "ranks-two-gpus-full-again-2026-01-31.json")]
+        data_folder = pathlib.Path(folder) / "data"
+        data_folder.mkdir()
+        files = [data_folder / name for name in ("two-gpus-2026-01-31.json", "ranks-two-gpus-full-again-2026-01-31.json")]
         for file, data in zip(files, (first, second)):
             file.write_text(json.dumps(data))
         run(maker, files[0])
@@ -293,7 +295,9 @@ def pages_of_ranks():
 
 def pages():
     with tempfile.TemporaryDirectory() as folder:
-        file = pathlib.Path(folder) / "fast-gpu-2026-01-31.json"
+        data_folder = pathlib.Path(folder) / "data"
+        data_folder.mkdir()
+        file = data_folder / "fast-gpu-2026-01-31.json"
         file.write_text(json.dumps(synthetic()))
         (pathlib.Path(folder) / "notes-fast-gpu.md").write_text("## What was tried\n\nMuch.\n")
         run(maker, file)
@@ -306,7 +310,7 @@ def pages():
         assert "## A second start" not in text, text
         again = synthetic()
         again["results"] = [again["results"][0] | {"median_ns": 903450000}]
-        (pathlib.Path(folder) / "again-fast-gpu-2026-01-31.json").write_text(json.dumps(again))
+        (data_folder / "again-fast-gpu-2026-01-31.json").write_text(json.dumps(again))
         run(maker, "--check", file, ok=False)
         run(maker, file)
         text = target.read_text()
@@ -314,7 +318,9 @@ def pages():
         assert "peer.h2d.s16 |" not in text[text.index("## A second start"):], text  # it ran once
         target.write_text(text.replace("602", "502"))
         run(maker, "--check", file, ok=False)
-    for file in sorted((source / "docs" / "benchmarks").glob("*.json")):
+    published = sorted((source / "docs" / "benchmarks" / "data").glob("*.json"))
+    assert published, "docs/benchmarks/data has no figures"
+    for file in published:
         if not file.name.startswith(("live-", "ranks-", "again-")):  # part of another's page
             run(maker, "--check", file)
 

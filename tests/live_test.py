@@ -314,14 +314,16 @@ def the_search():
 
 def pages(data):
     with tempfile.TemporaryDirectory() as folder:
-        base = pathlib.Path(folder) / "node-2026-01-31.json"
+        data_folder = pathlib.Path(folder) / "data"
+        data_folder.mkdir()
+        base = data_folder / "node-2026-01-31.json"
         base.write_text(json.dumps(data | {"live": [], "left_out": []}))
-        beside = pathlib.Path(folder) / "live-node-latency-2026-02-01.json"
+        beside = data_folder / "live-node-latency-2026-02-01.json"
         beside.write_text(json.dumps(data))
-        (pathlib.Path(folder) / "live-node-of-another-2026-02-01.json").write_text("not read")
+        (data_folder / "live-node-of-another-2026-02-01.json").write_text("not read")
         for file in (base, beside):
             subprocess.run([maker, file], check=True)
-            text = file.with_name(file.stem[:-11] + ".md").read_text()
+            text = (pathlib.Path(folder) / (file.stem[:-11] + ".md")).read_text()
             for expected in ("## Live", "### Throughput", "### What stopped it", "| 9 |", "| 2048 |",
                              "16777216 sensors", "| `throughput` | cbf.azimuth | cpu | sockets | 9 |"):
                 assert expected in text, (expected, text)
