@@ -23,6 +23,7 @@
 #include <zmq.h>
 
 #include "core/core.h"
+#include "core/descriptors.h"
 #include "core/result.h"
 #include "ingest/frame.h"
 #include "port.h"

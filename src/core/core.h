@@ -57,16 +57,6 @@ void sonar_keep_freed_memory(void);
 sonar_code sonar_library_find(const char *library, const char *const *names, size_t count,
                               const char *otherwise, void **found, sonar_error *err);
 
-/* ---- descriptors ----------------------------------------------------------------------------- */
-
-/* Are so many (256 at most) file descriptors still to be had? Before libzmq makes sockets: it
- * aborts without (epoll.cpp and signaler.cpp of 4.3.4). SONAR_ESYS. */
-sonar_code sonar_descriptors_reserve(size_t count, sonar_error *err);
-/* For programs that take connections, at their start: raises the process's limit to the most it may
- * have. Over ipc libzmq 4.3.4 aborts where it finds no descriptor for a connection
- * (ipc_listener.cpp), so there have to be more than peers can connect before they are refused. */
-void sonar_descriptors_raise(void);
-
 /* ---- time ------------------------------------------------------------------------------------ */
 
 int64_t sonar_monotonic_ns(void);

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "core/descriptors.h"
+
 #include "core/core.h"
 
 #include <sys/eventfd.h>
