@@ -15,7 +15,7 @@
 #include "cluster/cluster.h"
 #include "config/fits.h"
 #include "core/core.h"
-#include "core/descriptors.h"
+#include "net/descriptors.h"
 #include "control/server.h"
 #include "log.h"
 #include "notify.h"

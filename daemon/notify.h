@@ -5,7 +5,7 @@
 #ifndef DAEMON_NOTIFY_H
 #define DAEMON_NOTIFY_H
 
-#include "core/result.h"
+#include "status/result.h"
 
 /* Before a step of the start that may take seconds ("planning the transforms"): the start may take
  * five minutes more. */

@@ -23,8 +23,8 @@
 #include <zmq.h>
 
 #include "core/core.h"
-#include "core/descriptors.h"
-#include "core/result.h"
+#include "net/descriptors.h"
+#include "status/result.h"
 #include "ingest/frame.h"
 #include "port.h"
 #include "process.h"

@@ -21,7 +21,7 @@
 
 #include "core/core.h"
 #include "core/random.h"
-#include "core/result.h"
+#include "status/result.h"
 #include "ingest/frame.h"
 #include "process.h"
 

@@ -12,8 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/loopback.h"
-#include "core/metrics.h"
+#include "net/loopback.h"
+#include "status/metrics.h"
 #include "exporter/exporter.h"
 #include "process.h"
 

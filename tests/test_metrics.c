@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The rows of core/metrics.c, of causes and of conditions: each counter has one, and the documents
- * say what the rows say. */
+/* The rows of status/metrics.c, of causes and of conditions: each counter has one, and the
+ * documents say what the rows say. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/metrics.h"
+#include "status/metrics.h"
 #include "text.h"
 
 /* ---- rows and members ------------------------------------------------------------------------ */
@@ -28,7 +28,7 @@ static void count_rows(unsigned rows[WORDS]) {
 static void expect_rows(const unsigned rows[WORDS], const char *what, size_t offset, size_t bytes) {
     for (size_t i = offset / WORD; i < (offset + bytes) / WORD; i++)
         if (i != offsetof(sonar_status, ingest.last_frame_ns) / WORD) /* a time, not a number */
-            cr_expect_eq(rows[i], 1, "%s: the word %zu has %u rows in core/metrics.c", what,
+            cr_expect_eq(rows[i], 1, "%s: the word %zu has %u rows in status/metrics.c", what,
                          i - offset / WORD, rows[i]);
 }
 

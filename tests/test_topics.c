@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/topic.h"
+#include "status/topic.h"
 #include "text.h"
 
 /* "[range][direction] ", "" for a topic without an array. */

@@ -2,7 +2,7 @@
 /* clang-format off */
 /*
  * The topics, one row each: all that is known of a topic stands here and nowhere else. The
- * enumeration sonar_surface, sonar_topic_table (core/topic.h), subscriptions, headers, the buffers
+ * enumeration sonar_surface, sonar_topic_table (status/topic.h), subscriptions, headers, the buffers
  * of results and output.topics come from these rows; a test compares docs/reading.md with them.
  *
  *   name      as subscribed to; no name is a prefix of another

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "core/core.h"
-#include "core/topic.h"
+#include "status/topic.h"
 #include "manifold/bearings.h"
 
 static double frequency(const sonar_config *c, size_t bin, size_t length) {

@@ -15,7 +15,7 @@
 #include "sonar/sonar.h"
 
 #include "cbf/cbf.h"
-#include "core/specs.h"
+#include "status/specs.h"
 #include "ingest/ingest.h"
 #include "cluster/cluster.h"
 #include "manifold/params.h"

@@ -4,7 +4,7 @@
 
 #include "cbf/cbf.h"
 #include "core/core.h"
-#include "core/topic.h"
+#include "status/topic.h"
 #include "detect/detect.h"
 #include "dft/dft.h"
 #include "manifold/bearings.h"

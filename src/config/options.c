@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-#include "core/topic.h"
+#include "status/topic.h"
 
 /* Where the value is kept, by the member's own type. */
 #define AT(member)                                                                                 \

@@ -5,9 +5,9 @@
 #include "config/access.h"
 
 #include "core/core.h"
-#include "core/loopback.h"
+#include "net/loopback.h"
 #include "core/room.h"
-#include "core/udp.h"
+#include "net/udp.h"
 
 #include <errno.h>
 #include <math.h>

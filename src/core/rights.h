@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { SONAR_RIGHT_TEXT = 160 }; /* as much as a condition of health says (core/result.h) */
+enum { SONAR_RIGHT_TEXT = 160 }; /* as much as a condition of health says (status/result.h) */
 
 typedef struct sonar_rights {
     char priority[SONAR_RIGHT_TEXT], memory[SONAR_RIGHT_TEXT]; /* "": granted, or not asked for */

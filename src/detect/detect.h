@@ -10,7 +10,7 @@
 
 #include "sonar/sonar.h"
 
-#include "core/result.h"
+#include "status/result.h"
 #include "detect/pattern.h"
 #include "manifold/manifold.h"
 

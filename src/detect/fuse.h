@@ -3,7 +3,7 @@
 #ifndef SONAR_FUSE_H
 #define SONAR_FUSE_H
 
-#include "core/result.h"
+#include "status/result.h"
 #include "manifold/manifold.h"
 
 /* Numbers the contacts of both beamformers, which have their bearings, from 0 and says what each

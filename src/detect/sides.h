@@ -21,7 +21,7 @@
 #ifndef SONAR_SIDES_H
 #define SONAR_SIDES_H
 
-#include "core/result.h"
+#include "status/result.h"
 #include "manifold/manifold.h"
 
 /* Earlier windows that are kept. */

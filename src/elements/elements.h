@@ -36,7 +36,7 @@
 #ifndef SONAR_ELEMENTS_H
 #define SONAR_ELEMENTS_H
 
-#include "core/result.h"
+#include "status/result.h"
 
 typedef struct sonar_elements_spec {
     size_t sensors, channels;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Everything that lies between the stages and behind them. */
-#include "core/topic.h"
+#include "status/topic.h"
 #include "engine/internal.h"
 
 static sonar_code make(const sonar_backend *backend, sonar_space space, sonar_dtype dtype, size_t a,

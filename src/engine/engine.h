@@ -16,9 +16,9 @@
 #define SONAR_ENGINE_H
 
 #include "cluster/cluster.h"
-#include "core/result.h"
+#include "status/result.h"
 #include "core/window.h"
-#include "core/specs.h"
+#include "status/specs.h"
 #include "sonar/backend.h"
 #include "sonar/stages.h"
 

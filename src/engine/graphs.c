@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/topic.h"
+#include "status/topic.h"
 #include "engine/internal.h"
 
 /* Surfaces that may be wanted and decide what is launched. */

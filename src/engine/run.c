@@ -3,7 +3,7 @@
  * what is its own, then it waits for the device: once a window. */
 #include <string.h>
 
-#include "core/topic.h"
+#include "status/topic.h"
 #include "engine/internal.h"
 
 /* ---- the host's turn ------------------------------------------------------------------------- */

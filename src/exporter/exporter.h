@@ -9,7 +9,7 @@
 
 #include <stdio.h>
 
-#include "core/result.h"
+#include "status/result.h"
 
 typedef struct sonar_exporter sonar_exporter;
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "core/core.h"
-#include "core/loopback.h"
+#include "net/loopback.h"
 
 #ifdef SONAR_HAVE_MICROHTTPD
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* https://prometheus.io/docs/instrumenting/exposition_formats, version 0.0.4. Names follow from the
- * rows of core/metrics.c: frames.dropped is sonard_frames_dropped_total, stream.age_s is
+ * rows of status/metrics.c: frames.dropped is sonard_frames_dropped_total, stream.age_s is
  * sonard_stream_age_seconds. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
-#include "core/metrics.h"
+#include "status/metrics.h"
 #include "exporter/exporter.h"
 
 static void begin(FILE *to, const char *name, const char *type, const char *help) {

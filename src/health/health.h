@@ -4,7 +4,7 @@
  * second on the control thread. It has no clock, thread or socket of its own, so that every row can
  * be tested without waiting.
  *
- * A row is a code in core/result.h, a function that looks at the facts and reports the condition
+ * A row is a code in status/result.h, a function that looks at the facts and reports the condition
  * (judges in health.c), and a line of the table.
  */
 #ifndef SONAR_HEALTH_H
@@ -12,7 +12,7 @@
 
 #include "config/config.h"
 #include "core/node_clock.h"
-#include "core/result.h"
+#include "status/result.h"
 #include "core/rights.h"
 
 /* What is looked at beside the counters and times in the status. */

@@ -4,7 +4,7 @@
 #ifndef SONAR_BLOCKS_H
 #define SONAR_BLOCKS_H
 
-#include "core/result.h"
+#include "status/result.h"
 #include "ingest/frame.h"
 
 typedef struct sonar_block_state {

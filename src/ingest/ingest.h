@@ -29,7 +29,7 @@
 
 #include "sonar/sonar.h"
 
-#include "core/result.h"
+#include "status/result.h"
 #include "core/stretch.h"
 #include "core/window.h"
 

@@ -11,7 +11,7 @@
 
 #include <pthread.h>
 
-#include "core/result.h"
+#include "status/result.h"
 #include "ingest/frame.h"
 
 typedef struct sonar_lane {

@@ -13,7 +13,7 @@
 #include <unistd.h>
 #include <zmq.h>
 
-#include "core/udp.h"
+#include "net/udp.h"
 #include "nav/internal.h"
 #include "nav/nmea.h"
 #include "net/net.h"

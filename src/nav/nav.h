@@ -7,7 +7,7 @@
 #ifndef SONAR_NAV_H
 #define SONAR_NAV_H
 
-#include "core/result.h"
+#include "status/result.h"
 #include "sonar/sonar.h"
 
 /* The values that are accepted. */

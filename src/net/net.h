@@ -13,7 +13,7 @@
 
 #include "sonar/sonar.h"
 
-#include "core/result.h"
+#include "status/result.h"
 #include "net/certificate.h"
 
 /* ---- endpoints ------------------------------------------------------------------------------- */

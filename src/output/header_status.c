@@ -3,7 +3,7 @@
  * metrics, and what goes by condition, element, rank or digitiser. Called by messages.c. */
 #include <string.h>
 
-#include "core/metrics.h"
+#include "status/metrics.h"
 #include "output/header_parts.h"
 
 /* ---- metrics --------------------------------------------------------------------------------- */

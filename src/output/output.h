@@ -11,8 +11,8 @@
 
 #include "sonar/sonar.h"
 
-#include "core/result.h"
-#include "core/topic.h"
+#include "status/result.h"
+#include "status/topic.h"
 #include "manifold/manifold.h"
 
 /* A reader inside the process, called by the output thread. NULL members: there is none. */

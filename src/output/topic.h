@@ -3,7 +3,7 @@
 #ifndef SONAR_TOPIC_H
 #define SONAR_TOPIC_H
 
-#include "core/topic.h"
+#include "status/topic.h"
 
 /* held[s][n]: the first n bytes of topic s are subscribed to by at least one peer. A subscription
  * that is no prefix of a topic can never match, so nothing of it is kept: memory is bounded

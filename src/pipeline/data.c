@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/topic.h"
+#include "status/topic.h"
 #include "pipeline/internal.h"
 
 /* ---- results --------------------------------------------------------------------------------- */

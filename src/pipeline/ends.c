@@ -7,7 +7,7 @@
 #include <zmq.h>
 
 #include "cluster/cluster.h"
-#include "core/descriptors.h"
+#include "net/descriptors.h"
 #include "net/shared.h"
 #include "pipeline/internal.h"
 

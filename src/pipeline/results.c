@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "core/topic.h"
+#include "status/topic.h"
 #include "pipeline/internal.h"
 
 /* What comes with each window may be needed by others. */

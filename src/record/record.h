@@ -14,9 +14,9 @@
 #ifndef SONAR_RECORD_H
 #define SONAR_RECORD_H
 
-#include "core/result.h"
+#include "status/result.h"
 #include "core/stretch.h"
-#include "core/topic.h"
+#include "status/topic.h"
 
 typedef struct sonar_recorder_spec {
     sonar_record_kind kind; /* RAW or SPECTRA */

@@ -7,7 +7,7 @@
 #define SONAR_TEST_BINS_H
 
 #include "config/config.h"
-#include "core/result.h"
+#include "status/result.h"
 #include "detect/detect.h"
 
 typedef struct bins_source {

@@ -14,7 +14,7 @@
 #include <unistd.h>
 #include <zmq.h>
 
-#include "core/topic.h"
+#include "status/topic.h"
 #include "net/certificate.h"
 
 static const double c_mps = 1500;

@@ -9,7 +9,7 @@
 #include <zmq.h>
 
 #include "core/core.h"
-#include "core/topic.h"
+#include "status/topic.h"
 #include "net/net.h"
 
 enum {

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/topic.h"
+#include "status/topic.h"
 #include "ingest/frame.h"
 
 const char *live_loss_name(live_loss loss) {

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "core/core.h"
-#include "core/topic.h"
+#include "status/topic.h"
 
 enum {
     START_MS = 300000, /* for the daemon to make its tables */

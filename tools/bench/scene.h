@@ -5,7 +5,7 @@
 
 #include "bench.h"
 #include "core/random.h"
-#include "core/specs.h"
+#include "status/specs.h"
 
 /* All of it is owned. The data are the same on every machine. */
 typedef struct bench_scene {

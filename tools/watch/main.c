@@ -11,7 +11,7 @@
 
 #include "config/config.h"
 #include "core/core.h"
-#include "core/topic.h"
+#include "status/topic.h"
 #include "net/net.h"
 #include "options.h"
 #include "program.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "core/udp.h"
+#include "net/udp.h"
 
 #include <netdb.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "core/result.h"
+#include "status/result.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -7,7 +7,7 @@
 #ifndef SONAR_METRICS_H
 #define SONAR_METRICS_H
 
-#include "core/result.h"
+#include "status/result.h"
 
 typedef enum sonar_metric_kind {
     SONAR_COUNTER = 0, /* uint64_t: since the start, never falls */

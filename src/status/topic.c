@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "core/topic.h"
+#include "status/topic.h"
 
 #define ROW(constant, name, outer, inner, quantity, dtype, maker, when, needs, help)               \
     [constant] = {name,                                                                            \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "core/descriptors.h"
+#include "net/descriptors.h"
 
 #include "core/core.h"
 

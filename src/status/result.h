@@ -82,8 +82,8 @@ typedef enum sonar_window_cause {
 const char *sonar_frame_cause_name(sonar_frame_cause cause);
 const char *sonar_window_cause_name(sonar_window_cause cause);
 
-/* Counters and levels, 64 bits each. core/metrics.c has the one row for each of them that says its
- * name, unit and meaning; each has one thread that writes it (core/count.h). A copy has exact
+/* Counters and levels, 64 bits each. status/metrics.c has the one row for each of them that says
+ * its name, unit and meaning; each has one thread that writes it (core/count.h). A copy has exact
  * values that were read one after the other, so they may belong to different moments. */
 
 /* Connections of one of the two sockets. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "core/specs.h"
+#include "status/specs.h"
 
-#include "core/topic.h"
+#include "status/topic.h"
 
 int sonar_specs_surface(const sonar_specs *specs, sonar_surface surface, size_t shape[2]) {
     const sonar_extents extents = {
