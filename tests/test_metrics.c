@@ -51,6 +51,25 @@ Test(metrics, each_counter_has_one_row) {
     EXPECT(data_priority);
 }
 
+/* Of several ranks: windows are the array's, all else adds up. */
+Test(metrics, counters_of_ranks_add_up) {
+    enum { COUNT = sizeof(sonar_ingest_counters) / WORD };
+    const size_t windows = offsetof(sonar_ingest_counters, windows_offered) / WORD;
+    const size_t last_frame = offsetof(sonar_ingest_counters, last_frame_ns) / WORD;
+    uint64_t rank[3][COUNT], sum[COUNT] = {0};
+    for (size_t r = 0; r < 3; r++) {
+        for (size_t i = 0; i < COUNT; i++)
+            rank[r][i] = 1000 + i * 7 + (r == 1 ? 500 : r); /* the middle one has the most */
+        sonar_ingest_counters_add((sonar_ingest_counters *)sum,
+                                  (const sonar_ingest_counters *)rank[r]);
+    }
+    for (size_t i = 0; i < COUNT; i++) {
+        const uint64_t all = rank[0][i] + rank[1][i] + rank[2][i];
+        const bool most = i >= windows && i < last_frame;
+        cr_expect_eq(sum[i], i == last_frame ? 0 : most ? rank[1][i] : all, "word %zu", i);
+    }
+}
+
 /* Objects are made when their first number comes: their numbers have to stand together. */
 Test(metrics, rows_are_whole_and_in_order) {
     for (size_t i = 0; i < sonar_metrics_count; i++) {

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "pipeline/internal.h"
+#include "status/metrics.h"
 
 /* ---- create ---------------------------------------------------------------------------------- */
 
@@ -229,27 +230,6 @@ static void make_tale(const sonar_pipeline *p, struct tale *t) {
     t->status.windows_dropped = ranks->windows_foreign;
 }
 
-static void take_most(uint64_t *most, uint64_t value) {
-    *most = value > *most ? value : *most;
-}
-
-/* Frames, samples and connections add up. Windows are the array's: a rank sees each of them. */
-static void add_counters(sonar_ingest_counters *sum, const sonar_ingest_counters *of) {
-    _Static_assert(sizeof *sum % sizeof(uint64_t) == 0, "64 bits each");
-    const sonar_ingest_counters before = *sum;
-    for (size_t i = 0; i < sizeof *sum / sizeof(uint64_t); i++)
-        ((uint64_t *)sum)[i] += ((const uint64_t *)of)[i];
-    sum->windows_offered = before.windows_offered;
-    sum->windows_taken = before.windows_taken;
-    sum->windows_waiting = before.windows_waiting;
-    memcpy(sum->windows_dropped, before.windows_dropped, sizeof sum->windows_dropped);
-    take_most(&sum->windows_offered, of->windows_offered);
-    take_most(&sum->windows_taken, of->windows_taken);
-    take_most(&sum->windows_waiting, of->windows_waiting);
-    for (int i = 0; i < SONAR_WINDOW_CAUSES; i++)
-        take_most(&sum->windows_dropped[i], of->windows_dropped[i]);
-}
-
 /* The control thread holds the lock for a copy, once a second; meanwhile the next tale does. */
 static void keep_tales(sonar_pipeline *p, const struct tale *tale) {
     struct ranks *ranks = &p->ranks;
@@ -261,7 +241,7 @@ static void keep_tales(sonar_pipeline *p, const struct tale *tale) {
     ranks->counters = (sonar_ingest_counters){0};
     for (size_t r = 0; r < ranks->agree.ranks; r++) {
         ranks->status[r] = tale[r].status;
-        add_counters(&ranks->counters, &tale[r].counters);
+        sonar_ingest_counters_add(&ranks->counters, &tale[r].counters);
         if (tale[r].since_frame_ns >= 0 && tale[r].since_frame_ns < least_ns)
             least_ns = tale[r].since_frame_ns;
     }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "status/metrics.h"
 
+#include <string.h>
+
 #define AT(member) offsetof(sonar_status, member)
 
 /* clang-format off */
@@ -111,4 +113,19 @@ const void *sonar_metric_value(const sonar_metric *metric, const sonar_status *s
                                    [SONAR_SPREAD] = sizeof(sonar_percentiles),
                                    [SONAR_TIMES] = sizeof(sonar_percentiles[SONAR_STAGE_PARTS])};
     return (const char *)status + metric->offset + i * bytes[metric->kind];
+}
+
+void sonar_ingest_counters_add(sonar_ingest_counters *sum, const sonar_ingest_counters *of) {
+    for (const sonar_metric *m = sonar_metrics; m < sonar_metrics + sonar_metrics_count; m++) {
+        if (m->offset < AT(ingest) || m->offset >= AT(ingest) + sizeof *sum)
+            continue;
+        uint64_t *to = (uint64_t *)sum + (m->offset - AT(ingest)) / sizeof *to;
+        const uint64_t *from = (const uint64_t *)of + (m->offset - AT(ingest)) / sizeof *from;
+        const bool takes_most = !strcmp(m->unit, "windows");
+        for (size_t i = 0; i < sonar_metric_values(m); i++)
+            if (!takes_most)
+                to[i] += from[i];
+            else if (from[i] > to[i])
+                to[i] = from[i];
+    }
 }

@@ -34,4 +34,9 @@ extern const size_t sonar_metrics_count;
 size_t sonar_metric_values(const sonar_metric *metric);
 const void *sonar_metric_value(const sonar_metric *metric, const sonar_status *status, size_t i);
 
+/* Adds what one rank has counted to the sum over ranks, by the rows. Rows of the unit "windows"
+ * take the most instead: windows are the array's, and each rank counts all of them. Levels add up
+ * as counters do. last_frame_ns has no row and stays as it is. Any thread. */
+void sonar_ingest_counters_add(sonar_ingest_counters *sum, const sonar_ingest_counters *of);
+
 #endif
