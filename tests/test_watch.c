@@ -16,7 +16,7 @@
 
 #include "core/core.h"
 #include "core/random.h"
-#include "core/topic.h"
+#include "status/topic.h"
 #include "output/header.h"
 #include "output_scene.h"
 #include "render.h"
