@@ -3,7 +3,7 @@
 """sonar-bench live: its counts add up whatever happens to the stream, its times are in the only order
 they can be in, what a case names is what came, what goes wrong is said, and no process or file is left behind.
 Never how fast it is.
-usage: live_test.py SOURCE BIN"""
+usage: live_test.py SOURCE BIN [--part K/N]   the K-th of N parts of the tests"""
 import json
 import math
 import os
@@ -329,14 +329,20 @@ def pages(data):
                 assert expected in text, (expected, text)
 
 
-one_run()
-print("one_run: ok")
-with_mpi = shutil.which("mpirun") and (binaries.parent / "lib" / "libsonar-mpi.so").exists()
-if not with_mpi:
-    print("ranks: skipped: there is no mpirun, or no MPI plugin was built")
-alone = (topics_that_do_not_come, a_stalled_daemon, what_ends_early, a_bad_end, refusals)
-for test in ((on_ranks, ranks_in_trouble) if with_mpi else ()) + alone:
-    test()
-    print(f"{test.__name__}: ok")
-pages(the_search())
-print("the_search, pages: ok")
+def the_search_and_its_pages():
+    pages(the_search())
+
+
+# The K-th of N parts takes every N-th of what there is, so that the longest are not in one.
+TESTS = (one_run, on_ranks, ranks_in_trouble, topics_that_do_not_come, a_stalled_daemon, what_ends_early, a_bad_end,
+         refusals, the_search_and_its_pages)
+if __name__ == "__main__":
+    part, parts = map(int, sys.argv[4].split("/")) if sys.argv[3:4] == ["--part"] else (1, 1)
+    tests = TESTS[part - 1::parts]
+    if not shutil.which("mpirun") or not (binaries.parent / "lib" / "libsonar-mpi.so").exists():
+        print("ranks: skipped: there is no mpirun, or no MPI plugin was built")
+        tests = [test for test in tests if test not in (on_ranks, ranks_in_trouble)]
+    for test in tests:
+        began = time.monotonic()
+        test()
+        print(f"{test.__name__}: ok, {time.monotonic() - began:.1f} s", flush=True)

@@ -5,9 +5,11 @@
  * After every campaign the daemon must live, count what was sent to the frame, and give its memory
  * back. plain_soak is the siege by peers that keep to the protocol.
  *
- *   plain_siege [--seconds N] [--campaign NAME]
+ *   plain_siege [--seconds N] [--over TRANSPORT] [--part K | --campaign NAME]
  *
  * By default every campaign comes once over TCP, once over ipc, and those on keys over CURVE.
+ * --part: the K-th of three parts of the campaigns, which take about as long as each other, against
+ * a daemon of its own.
  */
 #include <getopt.h>
 #include <math.h>
@@ -890,27 +892,35 @@ static void burglars(struct siege *s) {
 
 /* ---- all ------------------------------------------------------------------------------------- */
 
-enum { PLAIN = 1, KEYS = 2 };
+enum { PLAIN = 1, KEYS = 2, PARTS = 3 };
 
-static void besiege(bool tcp, const char *overload, bool keys, const char *only, double until_s) {
+/* Which campaigns come: all where `only` is NULL and `part` is 0. */
+struct choice {
+    const char *only;
+    int part;
+};
+
+static void besiege(bool tcp, const char *overload, bool keys, struct choice choice,
+                    double until_s) {
     static const struct {
         const char *name;
         void (*run)(struct siege *);
         unsigned where;
-    } campaign[] = {{"strangers", strangers, PLAIN},
-                    {"burglars", burglars, KEYS},
-                    {"crowds", crowds, PLAIN},
-                    {"bursts", bursts, PLAIN},
-                    {"descriptors", descriptors, PLAIN},
-                    {"nonsense", nonsense, PLAIN},
-                    {"hoards", hoards, PLAIN},
-                    {"floods", floods, PLAIN},
-                    {"visits", visits, PLAIN | KEYS},
-                    {"stops", stops, PLAIN | KEYS},
-                    {"deaths", deaths, PLAIN},
-                    {"deaths behind", deaths_behind, PLAIN},
-                    {"endless parts", endless_parts, PLAIN},
-                    {"pauses", pauses, PLAIN}};
+        int part;
+    } campaign[] = {{"strangers", strangers, PLAIN, 1},
+                    {"burglars", burglars, KEYS, 1},
+                    {"crowds", crowds, PLAIN, 1},
+                    {"bursts", bursts, PLAIN, 1},
+                    {"descriptors", descriptors, PLAIN, 1},
+                    {"nonsense", nonsense, PLAIN, 1},
+                    {"hoards", hoards, PLAIN, 1},
+                    {"floods", floods, PLAIN, 1},
+                    {"visits", visits, PLAIN | KEYS, 2},
+                    {"stops", stops, PLAIN | KEYS, 2},
+                    {"deaths", deaths, PLAIN, 3},
+                    {"deaths behind", deaths_behind, PLAIN, 3},
+                    {"endless parts", endless_parts, PLAIN, 3},
+                    {"pauses", pauses, PLAIN, 3}};
     struct siege s;
     start(&s, tcp, overload, keys);
     s.lasting = until_s > (double)sonar_monotonic_ns() * 1e-9 + 1;
@@ -919,7 +929,8 @@ static void besiege(bool tcp, const char *overload, bool keys, const char *only,
     do
         for (size_t i = 0; i < sizeof campaign / sizeof campaign[0]; i++) {
             bool fits = campaign[i].where & (keys ? KEYS : PLAIN);
-            if (!fits || (only && strcmp(only, campaign[i].name) != 0))
+            if (!fits || (choice.part && choice.part != campaign[i].part) ||
+                (choice.only && strcmp(choice.only, campaign[i].name) != 0))
                 continue;
             double began_s = (double)sonar_monotonic_ns() * 1e-9;
             campaign[i].run(&s);
@@ -932,7 +943,8 @@ static void besiege(bool tcp, const char *overload, bool keys, const char *only,
                    resident_bytes(s.daemon) / MIB);
         }
     while ((double)sonar_monotonic_ns() * 1e-9 < until_s);
-    if (!keys) { /* last, for memory that leaks grows over the rounds of one process */
+    const bool last_part = !choice.part || choice.part == PARTS;
+    if (!keys && last_part) { /* last, for memory that leaks grows over the rounds of one process */
         restarts(&s);
         check(&s, "restarts");
     }
@@ -948,8 +960,10 @@ int main(int argc, char **argv) {
     static const struct option options[] = {{"seconds", required_argument, NULL, 's'},
                                             {"campaign", required_argument, NULL, 'c'},
                                             {"over", required_argument, NULL, 'o'},
+                                            {"part", required_argument, NULL, 'p'},
                                             {0}};
-    const char *only = NULL, *over = NULL;
+    const char *over = NULL;
+    struct choice choice = {0};
     double seconds = 0;
 #ifdef __SANITIZE_THREAD__
     puts("skipped: too slow");
@@ -957,9 +971,11 @@ int main(int argc, char **argv) {
 #endif
     for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;)
         if (c == 'c')
-            only = optarg;
+            choice.only = optarg;
         else if (c == 'o')
             over = optarg;
+        else if (c == 'p' && atoi(optarg) >= 1 && atoi(optarg) <= PARTS)
+            choice.part = atoi(optarg);
         else if (c != 's' || !((seconds = atof(optarg)) > 0))
             return 2;
     /* Freed memory that is kept aside would make the daemon open its sockets anew, at the cost of
@@ -981,7 +997,7 @@ int main(int argc, char **argv) {
     for (int i = 0; i < 3; i++)
         if (!over || strcmp(over, transport[i].name) == 0) {
             const double share = over ? 1 : (i + 1) / 3.0;
-            besiege(transport[i].tcp, transport[i].overload, transport[i].keys, only,
+            besiege(transport[i].tcp, transport[i].overload, transport[i].keys, choice,
                     now_s + seconds * share);
             besieged++;
         }

@@ -1577,6 +1577,9 @@ static void survive(const char *path, uint64_t seed, size_t times) {
 
 Test(config, mutations_never_crash) {
     survive(SONAR_SOURCE_DIR "/config/demo.yaml", 1, 3000);
+}
+
+Test(config, mutations_of_a_configuration_with_a_file_of_positions_never_crash) {
     survive(SONAR_SOURCE_DIR "/config/array-positions.yaml", 2, 1000);
 }
 
