@@ -35,8 +35,7 @@ inline sonar_code look_for_tones(const mvdr_stage *stage, const mvdr::arrivals &
 
 inline sonar_code restart_tones(const mvdr_stage *stage, cudaStream_t stream, sonar_error *err) {
     const mvdr::view *v = &stage->view;
-    const dim3 grid((unsigned)v->spec.bins,
-                    (unsigned)sonar_min_size(sonar_max_size(v->length, 1), 1024));
+    const dim3 grid((unsigned)v->spec.bins, (unsigned)sonar_min_size(v->length, 1024));
     mvdr::tone_restart<<<grid, 512, 0, stream>>>(*v);
     return CUDA_LAUNCHED(where, "tone_restart", err);
 }
@@ -93,7 +92,7 @@ inline sonar_code take_in(mvdr_stage *stage, const mvdr::arrivals &in, cudaStrea
     const mvdr::view *v = &stage->view;
     const uint32_t skip = v->length && in.count > v->length ? in.count - v->length : 0;
     const bool steered = v->tones && (in.count || stage->changed);
-    const bool restarted = v->tones && stage->masked_anew;
+    const bool restarted = v->tones && v->length && stage->masked_anew;
     sonar_code code = restarted ? restart_tones(stage, stream, err) : SONAR_OK;
     if (in.count && v->rest && !code)
         code = slide_covariance(stage, in, skip, stream, err);

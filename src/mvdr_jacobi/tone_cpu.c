@@ -51,23 +51,21 @@ static mvdr_pair pair_in_ring(const mvdr_stage *stage, size_t slot, size_t bin) 
     return p;
 }
 
-/* Sums over other sensors say nothing of these: a block's are made of its snapshots again, those
- * that forget begin with the next one, and whether there is a tone is decided as at the start. */
-static void begin_anew(mvdr_stage *stage, size_t bin) {
+/* Sums over other sensors say nothing of these: a block's are made of its snapshots again, and
+ * whether there is a tone is decided as at the start. Those that forget go on: what is old fades,
+ * and from nothing the frequency would be unknown for as long. */
+static void restart(mvdr_stage *stage, size_t bin) {
     mvdr_bin *state = &stage->bin[bin];
-    for (size_t slot = 0; slot < stage->filled && stage->spec.snapshots; slot++)
-        if (bin + 1 < stage->spec.bins)
-            stage->pair[slot * stage->spec.bins + bin] = pair_in_ring(stage, slot, bin);
-    state->products = (mvdr_pair){0, 0, 0};
-    state->products_weight = 0;
+    for (size_t slot = 0; slot < stage->filled && bin + 1 < stage->spec.bins; slot++)
+        stage->pair[slot * stage->spec.bins + bin] = pair_in_ring(stage, slot, bin);
     state->tonal = false;
     state->offset = 0;
 }
 
 void mvdr_tone_accumulate(mvdr_stage *stage, size_t bin) {
     size_t length = stage->spec.snapshots;
-    if (stage->masked_anew && !stage->spec.parts)
-        begin_anew(stage, bin);
+    if (stage->masked_anew && length && !stage->spec.parts)
+        restart(stage, bin);
     size_t skip = length && stage->arrived > length ? stage->arrived - length : 0;
     for (size_t i = skip; i < stage->arrived && bin + 1 < stage->spec.bins; i++)
         mvdr_tone_note(

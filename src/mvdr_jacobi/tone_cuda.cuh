@@ -38,9 +38,8 @@ __global__ void tone_products(view v, arrivals in, uint32_t skip) {
     }
 }
 
-/* The sensors in use are others: sums over those before say nothing of these. A block's are made of
- * its snapshots again, those that forget begin with the next one, and whether there is a tone is
- * decided as at the start. Grid: bins, slots; before new snapshots are stored. */
+/* The sensors in use are others: a block's sums are made of its snapshots again, and whether there
+ * is a tone is decided as at the start. Grid: bins, slots; before new snapshots are stored. */
 __global__ void tone_restart(view v) {
     const uint32_t bin = blockIdx.x;
     for (uint32_t slot = blockIdx.y; bin + 1 < v.spec.bins && slot < v.ring->filled;
@@ -53,8 +52,7 @@ __global__ void tone_restart(view v) {
     if (blockIdx.y != 0 || threadIdx.x != 0)
         return;
     bin_state *own = v.bin + bin;
-    own->products = {0, 0, 0};
-    own->share = own->offset = 0;
+    own->offset = 0;
     own->tonal = false;
 }
 
