@@ -126,6 +126,12 @@ typedef struct hall {
     char endpoint[64];
 } hall;
 
+/* Nothing but the other side ends a handshake of this socket. */
+static void wait_for_handshakes(void *socket) {
+    const int for_ever = 0;
+    cr_assert_eq(zmq_setsockopt(socket, ZMQ_HANDSHAKE_IVL, &for_ever, sizeof for_ever), 0);
+}
+
 static hall open_hall(size_t places, const char *endpoint) {
     hall h = {.context = zmq_ctx_new(), .clients = zmq_ctx_new()};
     const sonar_socket_spec spec = {.type = ZMQ_XPUB, .messages = 100, .message_bytes = 128};
@@ -139,6 +145,7 @@ static hall open_hall(size_t places, const char *endpoint) {
     sonar_zap_gate(h.zap, SONAR_READERS, h.gate);
     h.peers = sonar_peers_create(h.context, SONAR_PEERS_MOST, h.gate);
     cr_assert_eq(sonar_socket_open(h.context, &spec, "test", &h.socket, &err), SONAR_OK);
+    wait_for_handshakes(h.socket);
     cr_assert_eq(sonar_peers_watch(h.peers, h.socket, &err), SONAR_OK);
     cr_assert_eq(sonar_guard_bind(&guard, h.socket, h.endpoint, &err), SONAR_OK, "%s", err.text);
     return h;
@@ -165,6 +172,7 @@ static void *reader(const hall *h, const char *topic) {
     void *socket = zmq_socket(h->clients, ZMQ_SUB);
     const int zero = 0;
     zmq_setsockopt(socket, ZMQ_LINGER, &zero, sizeof zero);
+    wait_for_handshakes(socket);
     zmq_setsockopt(socket, ZMQ_SUBSCRIBE, topic, strlen(topic));
     cr_assert_eq(zmq_connect(socket, h->endpoint), 0);
     return socket;

@@ -48,12 +48,11 @@ TestSuite(waiting, .init = open_all, .fini = close_all, .timeout = 120);
 /* As sonard's, behind the gate; own: NULL, or its certificate. */
 static void publish_at(const char *at, const sonar_certificate *own) {
     const sonar_guard guard = {.own = own, .domain = SONAR_READERS};
-    const int zero = 0, handshake_ms = 2000;
+    const int zero = 0;
     size_t bytes = sizeof endpoint;
     sonar_error err;
     pub = zmq_socket(context, ZMQ_PUB);
     zmq_setsockopt(pub, ZMQ_LINGER, &zero, sizeof zero);
-    zmq_setsockopt(pub, ZMQ_HANDSHAKE_IVL, &handshake_ms, sizeof handshake_ms);
     cr_assert_eq(sonar_guard_bind(&guard, pub, at, &err), SONAR_OK, "%s", err.text);
     cr_assert_eq(zmq_getsockopt(pub, ZMQ_LAST_ENDPOINT, endpoint, &bytes), 0);
 }

@@ -11,6 +11,11 @@
  * comes too often is to try again: but for 300, "temporary error", libzmq (4.3.4) keeps the
  * connection until its handshake has lasted for 10 s. A status that ZAP does not know has it hang
  * up at once, and the client connects again (tests/test_security.c).
+ *
+ * A peer without a key needs that answer to come late: libzmq (4.3.4, null_mechanism.cpp) looks for
+ * it once right after its question, and forgets one that is there already and has such a status.
+ * Then it keeps the connection as after 300. So the answer waits in a queue while others are
+ * answered: the socket is a ROUTER, which may answer in any order (tests/test_gate.c).
  */
 #include "net/net.h"
 
@@ -25,18 +30,32 @@
 
 #include "core/core.h"
 
-enum { FRAMES = 7, FRAME_BYTES_MOST = 255 };
-enum { VERSION, REQUEST, DOMAIN, ADDRESS, IDENTITY, MECHANISM, CREDENTIALS };
+enum { FRAMES = 9, FRAME_BYTES_MOST = 255, LATE_MOST = 512 };
+enum { PEER, DELIMITER, VERSION, REQUEST, DOMAIN, ADDRESS, IDENTITY, MECHANISM, CREDENTIALS };
 
 static const char endpoint[] = "inproc://zeromq.zap.01";
 static const char *const domain_name[SONAR_GATES] = {
     [SONAR_SENDERS] = "senders", [SONAR_READERS] = "readers", [SONAR_CONTROLLERS] = "controllers"};
 static const char admitted[] = "200", refused[] = "400", not_now[] = "429";
 static const int64_t log_interval_ns = 1000000000;
+/* Longer than an I/O thread that has asked is kept from its processor by others. */
+static const int64_t late_ns = 50000000;
+
+/* Where an answer goes to. */
+struct asker {
+    size_t peer_bytes, id_bytes;
+    char peer[FRAME_BYTES_MOST], id[FRAME_BYTES_MOST];
+};
+
+/* One who is told `not_now` when it is due. */
+struct late {
+    int64_t due_ns;
+    struct asker asker;
+};
 
 struct sonar_zap {
     const sonar_host *host;
-    void *socket; /* REP; the thread's once it runs */
+    void *socket; /* ROUTER; the thread's once it runs */
     int wake;
     atomic_bool stopping;
     pthread_t thread;
@@ -46,6 +65,8 @@ struct sonar_zap {
     sonar_gate *gate[SONAR_GATES]; /* borrowed; NULL: anybody may come as often as he wants */
     int64_t logged_ns;             /* the thread's: when it last said who was refused... */
     uint64_t unsaid;               /* ...and how many it has kept to itself since */
+    size_t late_first, late_count; /* the thread's: a ring, the first is due first */
+    struct late late[LATE_MOST];
 };
 
 /* A request as it came; only the first bytes of a frame that is too long. */
@@ -168,18 +189,57 @@ static const char *judge(sonar_zap *zap, const struct request *request,
     return not_now;
 }
 
-/* version, request id, status code, status text, user id, metadata */
-static void answer(sonar_zap *zap, const struct request *request) {
-    char owner[SONAR_OWNER_BYTES];
-    const char *code = judge(zap, request, owner);
-    const size_t owner_bytes = code == admitted ? strlen(owner) : 0;
-    size_t id_bytes = sonar_min_size(request->bytes[REQUEST], FRAME_BYTES_MOST);
+/* peer, nothing, version, request id, status code, status text, user id, metadata */
+static void answer(sonar_zap *zap, const struct asker *to, const char *code, const char *owner) {
+    zmq_send(zap->socket, to->peer, to->peer_bytes, ZMQ_SNDMORE);
+    zmq_send(zap->socket, "", 0, ZMQ_SNDMORE);
     zmq_send(zap->socket, "1.0", 3, ZMQ_SNDMORE);
-    zmq_send(zap->socket, request->frame[REQUEST], id_bytes, ZMQ_SNDMORE);
+    zmq_send(zap->socket, to->id, to->id_bytes, ZMQ_SNDMORE);
     zmq_send(zap->socket, code, 3, ZMQ_SNDMORE);
     zmq_send(zap->socket, "", 0, ZMQ_SNDMORE);
-    zmq_send(zap->socket, owner, owner_bytes, ZMQ_SNDMORE);
+    zmq_send(zap->socket, owner, strlen(owner), ZMQ_SNDMORE);
     zmq_send(zap->socket, "", 0, 0);
+}
+
+static void answer_first_late(sonar_zap *zap) {
+    answer(zap, &zap->late[zap->late_first].asker, not_now, "");
+    zap->late_first = (zap->late_first + 1) % LATE_MOST;
+    zap->late_count--;
+}
+
+/* Where the ring is full its first gets its answer too early. */
+static void answer_late(sonar_zap *zap, const struct asker *to) {
+    if (zap->late_count == LATE_MOST)
+        answer_first_late(zap);
+    zap->late[(zap->late_first + zap->late_count++) % LATE_MOST] =
+        (struct late){.due_ns = sonar_monotonic_ns() + late_ns, .asker = *to};
+}
+
+/* Milliseconds until the next is due; -1: none waits. */
+static long answer_due(sonar_zap *zap) {
+    const int64_t now_ns = sonar_monotonic_ns();
+    while (zap->late_count && zap->late[zap->late_first].due_ns <= now_ns)
+        answer_first_late(zap);
+    return zap->late_count ? (long)((zap->late[zap->late_first].due_ns - now_ns) / 1000000 + 1)
+                           : -1;
+}
+
+/* What has no question behind a delimiter is not answered. */
+static void take_request(sonar_zap *zap, const struct request *request) {
+    char owner[SONAR_OWNER_BYTES];
+    if (request->frames <= VERSION || request->bytes[DELIMITER])
+        return;
+    const char *code = judge(zap, request, owner);
+    struct asker asker = {
+        .peer_bytes = request->bytes[PEER],
+        .id_bytes = sonar_min_size(request->bytes[REQUEST], FRAME_BYTES_MOST),
+    };
+    memcpy(asker.peer, request->frame[PEER], asker.peer_bytes);
+    memcpy(asker.id, request->frame[REQUEST], asker.id_bytes);
+    if (code == not_now)
+        answer_late(zap, &asker);
+    else
+        answer(zap, &asker, code, code == admitted ? owner : "");
 }
 
 static void *zap_main(void *arg) {
@@ -187,11 +247,15 @@ static void *zap_main(void *arg) {
     struct request request;
     zmq_pollitem_t items[2] = {{.fd = zap->wake, .events = ZMQ_POLLIN},
                                {.socket = zap->socket, .events = ZMQ_POLLIN}};
+    long wait_ms = -1;
     while (!atomic_load(&zap->stopping)) {
-        if (zmq_poll(items, 2, -1) < 0 && zmq_errno() != EINTR)
+        if (zmq_poll(items, 2, wait_ms) < 0 && zmq_errno() != EINTR)
             break; /* the context is being taken away */
-        while (!atomic_load(&zap->stopping) && receive(zap->socket, &request))
-            answer(zap, &request);
+        while (!atomic_load(&zap->stopping) && receive(zap->socket, &request)) {
+            take_request(zap, &request);
+            answer_due(zap);
+        }
+        wait_ms = answer_due(zap);
     }
     return NULL;
 }
@@ -203,7 +267,7 @@ static sonar_code set_up(sonar_zap *zap, void *context, sonar_error *err) {
     zap->wake = sonar_wake_create();
     if (zap->wake < 0)
         return sonar_fail(err, SONAR_ESYS, "security", "eventfd: %s", strerror(errno));
-    zap->socket = zmq_socket(context, ZMQ_REP);
+    zap->socket = zmq_socket(context, ZMQ_ROUTER);
     if (!zap->socket || zmq_setsockopt(zap->socket, ZMQ_LINGER, &none, sizeof none) ||
         zmq_bind(zap->socket, endpoint))
         return sonar_fail(err, SONAR_ESYS, "security", "cannot listen for keys at %s: %s", endpoint,
