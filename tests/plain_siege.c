@@ -791,7 +791,8 @@ static void besiege_readers(struct siege *s, const struct visit *v, bool stop) {
     for (bool came = false; !came; came = receive(&reader, &m, 100))
         send_frames(s, 1);
     message_free(&m);
-    const double before = losses(s, false), processed = settled(s, "windows.processed");
+    /* In this order: what a daemon lost as it started may not be in the status yet. */
+    const double processed = settled(s, "windows.processed"), before = losses(s, false);
     while (receive(&reader, &m, 100))
         message_free(&m);
     for (int i = 0; i < v->processes; i++)
