@@ -106,6 +106,11 @@ static bool says(const struct request *request, int frame, const char *word) {
            !memcmp(request->frame[frame], word, request->bytes[frame]);
 }
 
+/* Without a delimiter it is no question, and its sender could not read an answer. */
+static bool is_question(const struct request *request) {
+    return request->frames > VERSION && !request->bytes[DELIMITER];
+}
+
 static bool is_well_formed(const struct request *request) {
     return request->frames >= CREDENTIALS && says(request, VERSION, "1.0") &&
            request->bytes[REQUEST] <= FRAME_BYTES_MOST;
@@ -224,11 +229,8 @@ static long answer_due(sonar_zap *zap) {
                            : -1;
 }
 
-/* What has no question behind a delimiter is not answered. */
 static void take_request(sonar_zap *zap, const struct request *request) {
     char owner[SONAR_OWNER_BYTES];
-    if (request->frames <= VERSION || request->bytes[DELIMITER])
-        return;
     const char *code = judge(zap, request, owner);
     struct asker asker = {
         .peer_bytes = request->bytes[PEER],
@@ -252,7 +254,8 @@ static void *zap_main(void *arg) {
         if (zmq_poll(items, 2, wait_ms) < 0 && zmq_errno() != EINTR)
             break; /* the context is being taken away */
         while (!atomic_load(&zap->stopping) && receive(zap->socket, &request)) {
-            take_request(zap, &request);
+            if (is_question(&request))
+                take_request(zap, &request);
             answer_due(zap);
         }
         wait_ms = answer_due(zap);
