@@ -39,7 +39,7 @@ static const char *const domain_name[SONAR_GATES] = {
 static const char admitted[] = "200", refused[] = "400", not_now[] = "429";
 static const int64_t log_interval_ns = 1000000000;
 /* Longer than an I/O thread that has asked is kept from its processor by others. */
-static const int64_t late_ns = 50000000;
+static const int64_t late_ns = 200000000;
 
 /* Where an answer goes to. */
 struct asker {
