@@ -793,6 +793,7 @@ static void besiege_readers(struct siege *s, const struct visit *v, bool stop) {
     message_free(&m);
     /* In this order: what a daemon lost as it started may not be in the status yet. */
     const double processed = settled(s, "windows.processed"), before = losses(s, false);
+    const double given_up = number_now(s, "output.results_dropped");
     while (receive(&reader, &m, 100))
         message_free(&m);
     for (int i = 0; i < v->processes; i++)
@@ -813,10 +814,14 @@ static void besiege_readers(struct siege *s, const struct visit *v, bool stop) {
     if (stop)
         return;
     const double windows = settled(s, "windows.processed") - processed, lost = losses(s, false);
-    printf("%s: %d of %.0f windows, longest gap %.2f s\n", v->name, kept.got, windows, kept.gap_s);
+    const double late = number_now(s, "output.results_dropped") - given_up;
+    printf("%s: %d of %.0f windows, %.0f given up, longest gap %.2f s\n", v->name, kept.got,
+           windows, late, kept.gap_s);
     if (INSTRUMENTED)
         return;
-    expect(kept.got >= 0.95 * windows && windows > 0, v->name, kept.got, 0.95 * windows);
+    /* As for losses: results given up may be the machine's, but never most of them. */
+    const double due = fmax(0.95 * windows - (s->lasting ? 0 : late), 0.75 * windows);
+    expect(kept.got >= due && windows > 0, v->name, kept.got, due);
     if (s->lasting)
         expect(kept.gap_s < 1, "gap between windows, s", kept.gap_s, 1);
     expect(lost == before, "lost for readers' sake", lost, before);
