@@ -150,8 +150,8 @@ void sonar_zap_destroy(sonar_zap *zap);
 sonar_code sonar_zap_allow(sonar_zap *zap, sonar_domain domain, const sonar_keyring *keys,
                            bool *fewer, sonar_error *err);
 /* Who joins this domain is asked of the gate, which is borrowed. Who comes too often is hung up on
- * in the handshake, after 200 ms, and libzmq's clients come back by themselves. Before its socket is
- * bound. */
+ * in the handshake, after 200 ms, and libzmq's clients come back by themselves. Before its socket
+ * is bound. */
 void sonar_zap_gate(sonar_zap *zap, sonar_domain domain, sonar_gate *gate);
 
 /* ---- sockets --------------------------------------------------------------------------------- */
