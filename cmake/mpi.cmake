@@ -18,7 +18,7 @@ if(NOT MPI_C_FOUND)
 endif()
 message(STATUS "MPI plugin: MPI ${MPI_C_VERSION}")
 # Its own copies of the little it needs from libsonar, which it must not link: errors and the clock.
-add_library(sonar_mpi MODULE src/cluster/mpi.c src/core/error.c src/core/clock.c)
+add_library(sonar_mpi MODULE src/ranks/mpi.c src/core/error.c src/core/clock.c)
 target_include_directories(sonar_mpi PRIVATE include src)
 target_compile_definitions(sonar_mpi PRIVATE _GNU_SOURCE)
 set_target_properties(sonar_mpi PROPERTIES OUTPUT_NAME sonar-mpi C_VISIBILITY_PRESET hidden)

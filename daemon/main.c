@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cluster/cluster.h"
+#include "ranks/cluster.h"
 #include "config/fits.h"
 #include "core/core.h"
 #include "net/descriptors.h"

@@ -2,7 +2,7 @@
 /* Which window several ranks work on next, by what each of them has on offer. */
 #include <criterion/criterion.h>
 
-#include "cluster/agree.h"
+#include "ranks/agree.h"
 #include "core/random.h"
 
 enum { HOP = 100, MS = 1000000 };

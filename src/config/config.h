@@ -17,7 +17,7 @@
 #include "cbf/cbf.h"
 #include "status/specs.h"
 #include "ingest/ingest.h"
-#include "cluster/cluster.h"
+#include "ranks/cluster.h"
 #include "manifold/params.h"
 #include "net/net.h"
 

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <zmq.h>
 
-#include "cluster/cluster.h"
+#include "ranks/cluster.h"
 #include "config/fits.h"
 #include "net/shared.h"
 #include "pipeline/internal.h"

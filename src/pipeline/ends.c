@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <zmq.h>
 
-#include "cluster/cluster.h"
+#include "ranks/cluster.h"
 #include "net/descriptors.h"
 #include "net/shared.h"
 #include "pipeline/internal.h"

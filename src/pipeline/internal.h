@@ -14,7 +14,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "cluster/agree.h"
+#include "ranks/agree.h"
 #include "core/core.h"
 #include "detect/detect.h"
 #include "detect/sides.h"

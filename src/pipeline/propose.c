@@ -2,7 +2,7 @@
 /* Changes where several ranks share the array: all ranks take one over with the same window, or
  * none does. The root's control thread makes what is wanted for itself, writes it into a letter and
  * has its data thread send it. The control thread of every other rank does the same by the letter
- * and says so, or why it cannot; the offers of the rounds tell (cluster/agree.h). In the first
+ * and says so, or why it cannot; the offers of the rounds tell (ranks/agree.h). In the first
  * round in which all are ready all hold the change, and the next window is under it; in the first
  * in which one refuses all drop it. One change is on its way at a time. */
 #include <stdio.h>

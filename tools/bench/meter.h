@@ -6,7 +6,7 @@
 #ifndef BENCH_METER_H
 #define BENCH_METER_H
 
-#include "cluster/cluster.h"
+#include "ranks/cluster.h"
 
 enum { METER_CALLS_MOST = 16 };
 

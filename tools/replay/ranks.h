@@ -6,7 +6,7 @@
 
 #include <signal.h>
 
-#include "cluster/cluster.h"
+#include "ranks/cluster.h"
 
 typedef struct ranks_recordings {
     size_t ranks;                       /* that have any; 1 for recordings of one process */

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "clock.h"
-#include "cluster/cluster.h"
+#include "ranks/cluster.h"
 #include "core/core.h"
 #include "sender.h"
 

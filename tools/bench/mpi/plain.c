@@ -3,7 +3,7 @@
  * process that libsonar-mpi.so has already joined. For byte counts that MPI can count. */
 #include <mpi.h>
 
-#include "cluster/cluster.h"
+#include "ranks/cluster.h"
 #include "core/core.h"
 
 static int own_rank, all_ranks;

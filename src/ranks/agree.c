@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "cluster/agree.h"
+#include "ranks/agree.h"
 
 #include <string.h>
 

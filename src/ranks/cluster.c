@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "cluster/cluster.h"
+#include "ranks/cluster.h"
 
 #include "backend/open.h"
 #include "core/core.h"

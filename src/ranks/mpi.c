@@ -12,7 +12,7 @@
 #include <sys/prctl.h>
 #include <time.h>
 
-#include "cluster/cluster.h"
+#include "ranks/cluster.h"
 #include "core/core.h"
 
 static int own_rank, all_ranks;

@@ -16,8 +16,8 @@
  * 2 GiB, which the library cannot count. After an error the ranks no longer agree on what comes
  * next, and all that is left is abort.
  */
-#ifndef SONAR_CLUSTER_H
-#define SONAR_CLUSTER_H
+#ifndef SONAR_RANKS_CLUSTER_H
+#define SONAR_RANKS_CLUSTER_H
 
 #include "sonar/sonar.h"
 

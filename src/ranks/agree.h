@@ -21,10 +21,10 @@
  *
  * Pure functions.
  */
-#ifndef SONAR_CLUSTER_AGREE_H
-#define SONAR_CLUSTER_AGREE_H
+#ifndef SONAR_RANKS_AGREE_H
+#define SONAR_RANKS_AGREE_H
 
-#include "cluster/cluster.h"
+#include "ranks/cluster.h"
 
 /* What one rank tells in a round. The same bytes go to every rank, so all of it is set. */
 typedef struct sonar_offer {
