@@ -78,8 +78,10 @@ static sonar_code make_stages(sonar_engine *e, sonar_error *err) {
     const sonar_mvdr_spec *mvdr = e->parts ? &e->parts->mvdr : &specs->mvdr;
     if (!code && specs->mvdr_enabled && (!e->parts || e->parts->has_mvdr))
         code = sonar_engine_make_stage(e, SONAR_ENGINE_MVDR, "mvdr_jacobi", mvdr, &e->mvdr, err);
+    sonar_mvdr_spec sums = specs->mvdr;
+    sums.parts = SONAR_MVDR_PART;
     if (!code && e->parts && e->parts->adds)
-        code = sonar_parts_make_sums(e, err);
+        code = sonar_engine_make_stage(e, SONAR_ENGINE_MVDR, "mvdr_jacobi", &sums, &e->sums, err);
     if (!code && specs->own_mvdr_dft)
         code = sonar_engine_make_stage(e, SONAR_ENGINE_DFT, "dft", &mvdr_dft, &e->mvdr_dft, err);
     return code;
@@ -119,7 +121,7 @@ static sonar_code make_all(sonar_engine *e, sonar_error *err) {
         code = sonar_engine_make_buffers(e, err);
     if (!code)
         code = sonar_snapshots_create(e, err);
-    return code || e->parts ? code : sonar_graphs_create(e, err);
+    return code ? code : sonar_graphs_create(e, err);
 }
 
 sonar_code sonar_engine_create(const sonar_engine_spec *spec, const sonar_host *host,
@@ -154,11 +156,13 @@ void sonar_engine_destroy(sonar_engine *e) {
     destroy_stage(&e->mvdr_dft);
     destroy_stage(&e->cbf);
     destroy_stage(&e->mvdr);
+    destroy_stage(&e->sums);
     sonar_parts_destroy(e);
     sonar_engine_free_buffers(e);
     for (struct side *side = e->side; side < e->side + SIDES; side++)
         close_side(side);
     free(e->history.first_sample);
+    free(e->keep);
     free(e);
 }
 
@@ -173,8 +177,8 @@ sonar_code sonar_engine_use(sonar_engine *e, sonar_error *err) {
 void sonar_engine_forget(sonar_engine *e) {
     if (e->mvdr.ops)
         e->mvdr.ops->reset(e->mvdr.self);
-    if (e->parts && e->parts->adds)
-        e->parts->sums.ops->reset(e->parts->sums.self);
+    if (e->sums.ops)
+        e->sums.ops->reset(e->sums.self);
     e->not_as_recorded = true;
     sonar_snapshots_forget(&e->history);
 }

@@ -82,13 +82,12 @@ typedef struct sonar_engine_job {
     uint32_t outputs;      /* SONAR_WANT bits of the surfaces to be made */
     sonar_buffer *surface; /* [SONAR_SURFACES] host memory of the shapes of sonar_specs_surface,
                               with the bins of the bands that are live, where outputs has the bit;
-                              NULL: only the covariance goes on */
-    /* With ranks, the window as all have agreed on it. Of these, the root's outputs and its being
-     * there at all is known to all; only the root has surfaces, of the whole array. */
-    bool absent;         /* this rank takes part with nothing: of `window` only first_sample means
-                            anything */
-    bool surfaces_asked; /* the root has surfaces */
-    size_t lookback;     /* what all that take part have before the window */
+                              NULL: outputs is 0 and only the covariance goes on, or with ranks
+                              this is not the root, which has them, of the whole array */
+    /* With ranks, the window as all have agreed on it, with the outputs of all. */
+    bool absent;     /* this rank takes part with nothing: of `window` only first_sample means
+                        anything */
+    size_t lookback; /* what all that take part have before the window */
 } sonar_engine_job;
 
 /* What lies behind the MVDR's spectrum. */

@@ -46,26 +46,21 @@ static sonar_code transform_cbf(sonar_engine *e, const struct job *job, sonar_er
 }
 
 /* Those with missing samples never enter the covariance: job->taken counts the others. */
-static sonar_code transform_mvdr(sonar_engine *e, struct job *job, sonar_error *err) {
+static sonar_code transform_mvdr(sonar_engine *e, const struct job *job, sonar_error *err) {
     const sonar_specs *specs = e->spec.specs;
     const struct stage *dft = &e->mvdr_dft;
-    for (size_t i = 0; i < job->plan.count; i++) {
-        uint64_t first = sonar_snapshots_first(specs, &job->seen, &job->plan, i);
-        if (job->keep ? !job->keep[i]
-                      : !sonar_window_is_whole(&job->seen, first, specs->mvdr.length))
+    sonar_code code = SONAR_OK;
+    for (size_t i = 0, taken = 0; i < job->plan.count && specs->own_mvdr_dft && !code; i++) {
+        if (job->keep && !job->keep[i])
             continue;
-        if (specs->own_mvdr_dft) {
-            sonar_buffer out = sonar_buffer_part(&dft->side->spectra.mvdr, job->taken);
-            sonar_code code = transform(e, job, dft, first, specs->mvdr.length, &out, err);
-            if (code)
-                return code;
-        }
-        job->taken++;
+        sonar_buffer out = sonar_buffer_part(&dft->side->spectra.mvdr, taken++);
+        code = transform(e, job, dft, sonar_snapshots_first(specs, &job->seen, &job->plan, i),
+                         specs->mvdr.length, &out, err);
     }
-    return SONAR_OK;
+    return code;
 }
 
-static sonar_code run_dft(sonar_engine *e, struct job *job, sonar_error *err) {
+static sonar_code run_dft(sonar_engine *e, const struct job *job, sonar_error *err) {
     sonar_code code = sonar_timing_begin(e, SONAR_ENGINE_DFT, err);
     if (!code)
         code = transform_cbf(e, job, err);
@@ -82,18 +77,22 @@ enum {
 };
 
 static sonar_code run_cbf(sonar_engine *e, const struct job *job, sonar_error *err) {
-    if (!(job->work.outputs & CBF_SURFACES))
+    sonar_buffer part[SONAR_CBF_OUTPUTS], *out = e->buffers.cbf;
+    if (!(job->work.outputs & CBF_SURFACES) || job->absent)
         return SONAR_OK;
+    if (e->parts)
+        out = sonar_parts_beams(e, job, part);
     sonar_code code = sonar_timing_begin(e, SONAR_ENGINE_CBF, err);
     if (!code)
-        code = e->cbf.ops->execute(e->cbf.self, e->cbf.side->queue, &e->cbf.side->spectra.cbf,
-                                   e->buffers.cbf, &job->work, err);
+        code = e->cbf.ops->execute(e->cbf.self, e->cbf.side->queue, &e->cbf.side->spectra.cbf, out,
+                                   &job->work, err);
     return code ? code : sonar_timing_end(e, SONAR_ENGINE_CBF, err);
 }
 
-/* Runs even when nobody looks, without solving then: the covariance must not miss a snapshot. */
+/* Runs even when nobody looks, without solving then: the covariance must not miss a snapshot. With
+ * ranks it runs between their exchanges (parts.c). */
 static sonar_code run_mvdr(sonar_engine *e, const struct job *job, sonar_error *err) {
-    if (!e->spec.specs->mvdr_enabled)
+    if (!e->spec.specs->mvdr_enabled || e->parts)
         return SONAR_OK;
     sonar_buffer in = snapshots_of(e->mvdr.side, job->taken);
     sonar_code code = sonar_timing_begin(e, SONAR_ENGINE_MVDR, err);
@@ -136,18 +135,10 @@ sonar_code sonar_enqueue_transfer(sonar_engine *e, const struct job *job, size_t
 /* ---- all of it ------------------------------------------------------------------------------- */
 
 /* Once the host's DFT has read them, the ring's samples are ingest's again. */
-static void release(const sonar_engine *e, struct job *job) {
-    if (!job->held || e->dft.side != &e->side[HOST_SIDE])
-        return;
-    e->spec.source.release(e->spec.source.ctx, job->held);
-    job->held = NULL;
-}
-
-sonar_code sonar_enqueue_transforms(sonar_engine *e, struct job *job, sonar_error *err) {
-    job->taken = 0;
+static sonar_code enqueue_transforms(sonar_engine *e, struct job *job, sonar_error *err) {
     sonar_code code = run_dft(e, job, err);
-    if (!code)
-        release(e, job);
+    if (!code && e->dft.side == &e->side[HOST_SIDE])
+        sonar_job_release(e, job);
     if (!code && sonar_engine_device(e))
         code = sonar_enqueue_transfer(e, job, job->taken, err);
     return code;
@@ -155,6 +146,6 @@ sonar_code sonar_enqueue_transforms(sonar_engine *e, struct job *job, sonar_erro
 
 sonar_code sonar_enqueue(sonar_engine *e, struct job *job, sonar_error *err) {
     struct side *device = sonar_engine_device(e);
-    sonar_code code = sonar_enqueue_transforms(e, job, err);
+    sonar_code code = job->absent ? SONAR_OK : enqueue_transforms(e, job, err);
     return !code && device ? sonar_enqueue_beamformers(e, job, device, err) : code;
 }

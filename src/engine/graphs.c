@@ -42,7 +42,8 @@ const struct recording *sonar_graphs_find(sonar_engine *e, const struct job *job
 
 /* A window of zeros. */
 static struct job rehearsal(const sonar_engine *e, const sonar_params *params, uint32_t outputs) {
-    return (struct job){.plan = e->usual, .work = {.params = params, .outputs = outputs}};
+    return (struct job){
+        .plan = e->usual, .taken = e->usual.count, .work = {.params = params, .outputs = outputs}};
 }
 
 static sonar_code rehearse(sonar_engine *e, sonar_error *err) {
@@ -87,7 +88,7 @@ static sonar_code record_all(sonar_engine *e, uint32_t mask, sonar_error *err) {
 
 /* Only where all stages are on one device that can. */
 sonar_code sonar_graphs_create(sonar_engine *e, sonar_error *err) {
-    if (!e->buffers.column.data || e->side[HOST_SIDE].backend ||
+    if (e->parts || !e->buffers.column.data || e->side[HOST_SIDE].backend ||
         !sonar_snapshots_usual(e->spec.specs, &e->usual))
         return SONAR_OK;
     e->recording = true;

@@ -2,7 +2,7 @@
 /* What the engine's own files share. In the order of a window's way: samples.c brings it to the
  * device, snapshots.c says which snapshots it brings, enqueue.c puts the stages' work into queues,
  * graphs.c does so at once from a recording, run.c is the whole order; timing.c measures. Where
- * ranks share the array, parts.c is the order and share.c what the ranks tell one another. */
+ * ranks share the array, parts.c has the steps between their exchanges and share.c these. */
 #ifndef SONAR_ENGINE_INTERNAL_H
 #define SONAR_ENGINE_INTERNAL_H
 
@@ -88,16 +88,16 @@ struct history {
 struct job {
     sonar_window seen; /* the window as the DFT is to read it */
     struct plan plan;
-    size_t taken; /* the MVDR's new snapshots, those with gaps left out */
+    const uint8_t *keep; /* [plan.count] snapshots without gaps; NULL: all are */
+    size_t taken;        /* these: the MVDR's new ones */
     sonar_work work;
-    const uint8_t *keep;      /* [plan.count] snapshots that no rank lacks; NULL: see the window */
-    sonar_buffer *surface;    /* NULL: nobody wants any, or another rank has them */
-    bool asked;               /* somebody wants them */
+    sonar_buffer *surface;    /* NULL: none are wanted, or another rank has them */
+    bool absent;              /* this rank has no samples of it */
     const sonar_window *held; /* ingest's; NULL once its samples are ingest's again */
 };
 
 static inline bool sonar_job_wants(const struct job *job, sonar_surface surface) {
-    return job->asked && job->work.outputs & SONAR_WANT(surface);
+    return job->work.outputs & SONAR_WANT(surface);
 }
 
 /* The work of a window as one graph. */
@@ -129,7 +129,6 @@ struct parts {
     /* The ranks' sums over sensors are added (sonar_mvdr_adds), and no transforms exchanged: the
      * rank has a stage that makes sums and one that solves its share of the bins. */
     bool adds;
-    struct stage sums;             /* the first; the second is the engine's mvdr */
     uint64_t version;              /* of the parameters that the last sums are of */
     struct both products;          /* f64 [snapshot][bin][SONAR_MVDR_PRODUCTS] */
     struct both plan, of_bins;     /* f64 [bin][SONAR_MVDR_PLAN], [bin][sonar_mvdr_sums_most] */
@@ -147,7 +146,7 @@ struct parts {
     struct both point_power;      /* f32 [point of a slab] */
     float *psd;                   /* [channel][bin] */
     sonar_c32 *packed, *unpacked; /* transforms on their way */
-    uint8_t *keep, *keeps;        /* [snapshot] those that are whole; [rank][snapshot] */
+    uint8_t *keeps;               /* [rank][snapshot] those that are whole */
     void *all;                    /* root: what the ranks send, one behind the other */
     sonar_buffer whole_info;      /* root: f32 [bin][SONAR_MVDR_INFO_FIELDS] */
     float *whole_spectrum;        /* root: f32 [bin][direction] where no surface takes it */
@@ -161,9 +160,11 @@ struct sonar_engine {
     char name[24]; /* of its backends */
     struct side side[SIDES];
     struct stage dft, mvdr_dft, cbf, mvdr;
+    struct stage sums; /* with ranks whose sums are added: makes this one's, which mvdr solves */
     struct buffers buffers;
     struct timestamps timestamps;
     struct history history;
+    uint8_t *keep;     /* [snapshot] of a window's: those without gaps */
     sonar_work last;   /* of the last run, for evaluate */
     sonar_buffer info; /* rows of buffers.host_info: the live band's in the last run */
     /* only with a DFT on a device: */
@@ -179,9 +180,18 @@ struct sonar_engine {
     struct missed missed;
 };
 
-/* parts.c: a window's run where there are other ranks; an evaluation's. */
-sonar_code sonar_parts_run(struct sonar_engine *engine, const sonar_engine_job *given,
-                           sonar_error *err);
+/* run.c: the samples are ingest's again, if they are not yet. */
+void sonar_job_release(const struct sonar_engine *engine, struct job *job);
+/* parts.c: where the CBF puts this rank's part of the beams; from there to where the ranks exchange
+ * it, zeros for a rank that is absent. */
+sonar_buffer *sonar_parts_beams(const struct sonar_engine *engine, const struct job *job,
+                                sonar_buffer out[SONAR_CBF_OUTPUTS]);
+sonar_code sonar_parts_fetch_beams(struct sonar_engine *engine, const struct job *job,
+                                   sonar_error *err);
+/* The rest of a window when the rank's part is made: all exchanges, and the adaptive spectrum
+ * between them. */
+sonar_code sonar_parts_join(struct sonar_engine *engine, const struct job *job, sonar_error *err);
+/* An evaluation where there are other ranks. */
 sonar_code sonar_parts_evaluate(struct sonar_engine *engine, sonar_engine_stage which, size_t n,
                                 float *power, sonar_error *err);
 /* look.c: the first n looks of the host's go where the steering is. */
@@ -192,7 +202,6 @@ sonar_code sonar_look_steer(const struct aim *aim, size_t first, size_t n, const
                             sonar_buffer *turns, sonar_error *err);
 /* parts_buffers.c: before the stages are made, its share of the MVDR; then its buffers. */
 sonar_code sonar_parts_create(struct sonar_engine *engine, sonar_error *err);
-sonar_code sonar_parts_make_sums(struct sonar_engine *engine, sonar_error *err); /* the stage */
 sonar_code sonar_parts_make_buffers(struct sonar_engine *engine, sonar_error *err);
 void sonar_parts_destroy(struct sonar_engine *engine);
 /* share.c: the rank's share of the MVDR's bins: its own ones, and the edges beside them. */
@@ -244,8 +253,7 @@ sonar_code sonar_engine_make_stage(struct sonar_engine *engine, sonar_engine_sta
                                    sonar_error *err);
 /* Where new snapshots are wanted. */
 static inline struct side *sonar_engine_mvdr_side(const struct sonar_engine *engine) {
-    const struct parts *p = engine->parts;
-    return p && p->adds ? p->sums.side : engine->mvdr.side;
+    return engine->sums.ops ? engine->sums.side : engine->mvdr.side;
 }
 struct side *sonar_engine_device(struct sonar_engine *engine); /* its side, or NULL */
 /* buffers.c: the backend that host memory comes from, the device's if there is one. */
@@ -261,11 +269,10 @@ void sonar_engine_free_buffers(struct sonar_engine *engine);
 sonar_code sonar_samples_upload(struct sonar_engine *engine, struct job *job, sonar_error *err);
 /* snapshots.c */
 sonar_code sonar_snapshots_create(struct sonar_engine *engine, sonar_error *err);
-/* Which snapshots a window brings that the MVDR has not been offered. */
-struct plan sonar_snapshots_plan(struct sonar_engine *engine, const sonar_window *window);
-/* The plan's snapshots enter the history: those to keep, or that the window has whole. */
-void sonar_snapshots_note(struct sonar_engine *engine, const sonar_window *window,
-                          const struct plan *plan, const uint8_t *keep);
+/* Chooses those that a window brings and the MVDR has not been offered: job->plan, keep and taken.
+ * They enter the history. */
+sonar_code sonar_snapshots_choose(struct sonar_engine *engine, const sonar_engine_job *given,
+                                  struct job *job, sonar_error *err);
 /* The plan of a window in mid-stream, if all windows have the same. */
 bool sonar_snapshots_usual(const sonar_specs *specs, struct plan *plan);
 void sonar_snapshots_forget(struct history *history);
@@ -274,8 +281,6 @@ uint64_t sonar_snapshots_first(const sonar_specs *specs, const sonar_window *win
                                const struct plan *plan, size_t index);
 /* enqueue.c: everything up to the surfaces of the device, stage by stage: what graphs record. */
 sonar_code sonar_enqueue(struct sonar_engine *engine, struct job *job, sonar_error *err);
-/* The first part of it, with what the host reads of the results. */
-sonar_code sonar_enqueue_transforms(struct sonar_engine *engine, struct job *job, sonar_error *err);
 /* The beamformers of one side. */
 sonar_code sonar_enqueue_beamformers(struct sonar_engine *engine, const struct job *job,
                                      const struct side *side, sonar_error *err);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* One window where ranks share the array. Each rank transforms its own sensors and makes its part
- * of the conventional beams, and solves the adaptive spectrum in its share of the bins: from all
- * ranks' sums over sensors or, where these cannot be added, with the transforms of all sensors. The
- * root adds and gathers. All ranks go through the same exchanges, also one that has nothing to
- * bring. */
+/* What run.c does in addition where ranks share the array. Each rank transforms its own sensors,
+ * makes its part of the conventional beams and solves the adaptive spectrum in its share of the
+ * bins: from all ranks' sums over sensors or, where these cannot be added, from the transforms of
+ * all sensors. The root adds and gathers. All ranks go through the same exchanges, also one that
+ * has no samples of the window. */
 #include <string.h>
 
 #include "engine/internal.h"
@@ -27,15 +27,21 @@ static sonar_code to_stage(const struct stage *stage, struct both *both, sonar_e
     return stage->side->backend->copy(stage->side->queue, &both->host, &both->native, err);
 }
 
+static sonar_code from_stage(const struct stage *stage, struct both *both, sonar_error *err) {
+    if (both->host.data == both->native.data)
+        return SONAR_OK;
+    return stage->side->backend->copy(stage->side->queue, &both->native, &both->host, err);
+}
+
+static sonar_code finish(const struct stage *stage, sonar_error *err) {
+    sonar_code code = stage->side->backend->record(stage->side->queue, stage->side->done, err);
+    return code ? code : stage->side->backend->finish(stage->side->done, err);
+}
+
 /* What the stage has put into its queue is there on return. */
 static sonar_code to_host(const struct stage *stage, struct both *both, sonar_error *err) {
-    struct side *side = stage->side;
-    sonar_code code = SONAR_OK;
-    if (both->host.data != both->native.data)
-        code = side->backend->copy(side->queue, &both->native, &both->host, err);
-    if (!code)
-        code = side->backend->record(side->queue, side->done, err);
-    return code ? code : side->backend->finish(side->done, err);
+    sonar_code code = from_stage(stage, both, err);
+    return code ? code : finish(stage, err);
 }
 
 static void clear(struct both *both) {
@@ -47,45 +53,39 @@ static void clear(struct both *both) {
 
 enum { FAR_SURFACES = SONAR_WANT(SONAR_CBF_AZIMUTH) | SONAR_WANT(SONAR_CBF_LOFAR) };
 
-static sonar_code run_stage(sonar_engine *e, const struct job *job, struct both *far,
-                            struct both *near, sonar_error *err) {
-    sonar_buffer out[SONAR_CBF_OUTPUTS] = {{0}};
-    out[SONAR_CBF_LOFAR] = far->native;
-    out[SONAR_CBF_NEARFIELD] = near->native;
-    sonar_code code = sonar_timing_begin(e, SONAR_ENGINE_CBF, err);
-    if (!code)
-        code = e->cbf.ops->execute(e->cbf.self, e->cbf.side->queue, &e->cbf.side->spectra.cbf, out,
-                                   &job->work, err);
-    if (!code)
-        code = sonar_timing_end(e, SONAR_ENGINE_CBF, err);
-    if (!code && job->work.outputs & FAR_SURFACES)
-        code = to_host(&e->cbf, far, err);
-    if (!code && job->work.outputs & SONAR_WANT(SONAR_CBF_NEARFIELD))
-        code = to_host(&e->cbf, near, err);
-    return code;
-}
-
-static sonar_code run_cbf(sonar_engine *e, const struct job *job, sonar_error *err) {
+/* The rank's part, of as many bins as are wanted. */
+static struct both shape_beams(const sonar_engine *e, const struct job *job, int output) {
     const sonar_cbf_spec *cbf = &e->spec.specs->cbf;
     const size_t band = sonar_engine_live_cbf(e, job->work.params)->cbf_bins;
     const bool lofar = job->work.outputs & SONAR_WANT(SONAR_CBF_LOFAR);
-    const bool near_wanted = job->work.outputs & SONAR_WANT(SONAR_CBF_NEARFIELD);
-    if (!(job->work.outputs & FAR_SURFACES) && !near_wanted)
-        return SONAR_OK;
-    struct both far =
-        shaped_both(&e->parts->far, 3,
-                    (size_t[]){cbf->max_snapshots, lofar ? cbf->bins : band, cbf->directions});
-    struct both near = shaped_both(
-        &e->parts->near, 3, (size_t[]){cbf->max_snapshots, band, cbf->ranges * cbf->directions});
+    const bool far = output == SONAR_CBF_LOFAR;
+    return shaped_both(far ? &e->parts->far : &e->parts->near, 3,
+                       (size_t[]){cbf->max_snapshots, far && lofar ? cbf->bins : band,
+                                  (far ? 1 : cbf->ranges) * cbf->directions});
+}
+
+sonar_buffer *sonar_parts_beams(const sonar_engine *e, const struct job *job,
+                                sonar_buffer out[SONAR_CBF_OUTPUTS]) {
+    memset(out, 0, SONAR_CBF_OUTPUTS * sizeof *out);
+    out[SONAR_CBF_LOFAR] = shape_beams(e, job, SONAR_CBF_LOFAR).native;
+    out[SONAR_CBF_NEARFIELD] = shape_beams(e, job, SONAR_CBF_NEARFIELD).native;
+    return out;
+}
+
+sonar_code sonar_parts_fetch_beams(sonar_engine *e, const struct job *job, sonar_error *err) {
+    const uint32_t wanted[] = {FAR_SURFACES, SONAR_WANT(SONAR_CBF_NEARFIELD)};
+    const int output[] = {SONAR_CBF_LOFAR, SONAR_CBF_NEARFIELD};
     sonar_code code = SONAR_OK;
-    if (!e->parts->absent) {
-        code = run_stage(e, job, &far, &near, err);
-    } else {
-        clear(&far);
-        if (near_wanted)
-            clear(&near);
+    for (int i = 0; i < 2 && !code; i++) {
+        struct both beams = shape_beams(e, job, output[i]);
+        if (!(job->work.outputs & wanted[i]))
+            continue;
+        if (job->absent)
+            clear(&beams);
+        else
+            code = from_stage(&e->cbf, &beams, err);
     }
-    return code ? code : sonar_share_cbf(e, job, err);
+    return code;
 }
 
 /* ---- adaptive spectrum ----------------------------------------------------------------------- */
@@ -137,15 +137,10 @@ static sonar_code copy_sums(const sonar_engine *e, const struct stage *stage, si
     return code;
 }
 
-static sonar_code finish(const struct stage *stage, sonar_error *err) {
-    sonar_code code = stage->side->backend->record(stage->side->queue, stage->side->done, err);
-    return code ? code : stage->side->backend->finish(stage->side->done, err);
-}
-
 /* The sums of this rank's sensors, to where all ranks' are added. */
 static sonar_code make_sums(sonar_engine *e, const struct job *job, sonar_error *err) {
     struct parts *p = e->parts;
-    const struct stage *s = &p->sums;
+    const struct stage *s = &e->sums;
     const size_t bins = e->spec.specs->mvdr.bins;
     struct both products =
         shaped_both(&p->products, 3, (size_t[]){job->taken, bins, SONAR_MVDR_PRODUCTS});
@@ -254,77 +249,10 @@ static sonar_code run_mvdr(sonar_engine *e, const struct job *job, sonar_error *
     return code ? code : sonar_timing_end(e, SONAR_ENGINE_MVDR, err);
 }
 
-/* ---- transforms ------------------------------------------------------------------------------ */
-
-/* Before the host reads what a device's DFT made. */
-static sonar_code await_transforms(sonar_engine *e, sonar_error *err) {
-    struct side *device = e->dft.side;
-    if (device == &e->side[HOST_SIDE])
-        return SONAR_OK;
-    sonar_code code = device->backend->record(device->queue, device->done, err);
-    return code ? code : device->backend->finish(device->done, err);
-}
-
-static sonar_code transform(sonar_engine *e, struct job *job, sonar_error *err) {
-    sonar_code code = sonar_timing_window(e, err);
-    if (code || e->parts->absent)
-        return code;
-    code = sonar_samples_upload(e, job, err);
-    if (!code)
-        code = sonar_enqueue_transforms(e, job, err);
-    if (!code)
-        code = await_transforms(e, err);
-    if (job->held)
-        e->spec.source.release(e->spec.source.ctx, job->held);
-    job->held = NULL;
-    return code;
-}
-
-/* Snapshots that all ranks have whole are taken; their number is known to all. */
-static sonar_code choose_snapshots(sonar_engine *e, const sonar_window *window, size_t lookback,
-                                   struct job *job, size_t *taken, sonar_error *err) {
-    const sonar_window agreed = {.first_sample = window->first_sample, .lookback = lookback};
-    uint8_t *keep = e->parts->keep;
-    job->plan = sonar_snapshots_plan(e, &agreed);
-    for (size_t i = 0; i < job->plan.count; i++)
-        keep[i] = !e->parts->absent &&
-                  sonar_window_is_whole(window,
-                                        sonar_snapshots_first(e->spec.specs, window, &job->plan, i),
-                                        e->spec.specs->mvdr.length);
-    sonar_code code = job->plan.count ? sonar_share_keep(e, job->plan.count, err) : SONAR_OK;
-    if (code)
-        return code;
-    job->keep = keep;
-    *taken = 0;
-    for (size_t i = 0; i < job->plan.count; i++)
-        *taken += keep[i];
-    sonar_snapshots_note(e, &agreed, &job->plan, keep);
-    return SONAR_OK;
-}
-
-sonar_code sonar_parts_run(sonar_engine *e, const sonar_engine_job *given, sonar_error *err) {
-    struct job job = {.held = given->absent ? NULL : given->window,
-                      .work = {.first_sample = given->window->first_sample,
-                               .params = given->params,
-                               .outputs = given->outputs},
-                      .surface = given->surface,
-                      .asked = given->surfaces_asked};
-    size_t taken = 0;
-    e->parts->absent = given->absent;
-    sonar_code code = choose_snapshots(e, given->window, given->lookback, &job, &taken, err);
-    if (!code)
-        code = transform(e, &job, err);
-    job.taken = taken;
-    if (!code)
-        code = run_cbf(e, &job, err);
-    if (!code)
-        code = run_mvdr(e, &job, err);
-    if (!code && sonar_job_wants(&job, SONAR_ELEMENT_PSD))
-        code = sonar_share_psd(e, &job, err);
-    if (job.held)
-        e->spec.source.release(e->spec.source.ctx, job.held);
-    e->last = job.work;
-    return code;
+sonar_code sonar_parts_join(sonar_engine *e, const struct job *job, sonar_error *err) {
+    e->parts->absent = job->absent;
+    const sonar_code code = sonar_share_cbf(e, job, err);
+    return code ? code : run_mvdr(e, job, err);
 }
 
 /* ---- off the grid ---------------------------------------------------------------------------- */
@@ -349,7 +277,7 @@ static sonar_code evaluate_sums(sonar_engine *e, size_t first, size_t n, sonar_e
     struct both added = shaped_both(&p->added_points, 3, (size_t[]){p->mvdr.bins, n, each});
     struct both power = shaped_both(&p->point_power, 1, &n);
     sonar_work work = e->last;
-    sonar_code code = evaluate(&p->sums, &p->sums.side->aim, &work, first, n, &sums, err);
+    sonar_code code = evaluate(&e->sums, &e->sums.side->aim, &work, first, n, &sums, err);
     if (!code)
         code = sonar_share_point_sums(e, n, err);
     if (code || !p->has_mvdr || is_idle(e))
@@ -389,7 +317,7 @@ sonar_code sonar_parts_evaluate(sonar_engine *e, sonar_engine_stage which, size_
                                 sonar_error *err) {
     struct parts *p = e->parts;
     const bool mvdr = which == SONAR_ENGINE_MVDR;
-    struct aim *aim = !mvdr ? &e->cbf.side->aim : p->adds ? &p->sums.side->aim : &p->whole;
+    struct aim *aim = !mvdr ? &e->cbf.side->aim : p->adds ? &e->sums.side->aim : &p->whole;
     sonar_code code = aim->steer.ops ? sonar_look_send(e, aim, n, err) : SONAR_OK;
     for (size_t done = 0; done < n && !code; done += SLAB)
         code = evaluate_slab(e, which, done, sonar_min_size(n - done, SLAB),

@@ -48,13 +48,6 @@ sonar_code sonar_parts_create(sonar_engine *e, sonar_error *err) {
     return SONAR_OK;
 }
 
-sonar_code sonar_parts_make_sums(sonar_engine *e, sonar_error *err) {
-    sonar_mvdr_spec spec = e->spec.specs->mvdr;
-    spec.parts = SONAR_MVDR_PART;
-    return sonar_engine_make_stage(e, SONAR_ENGINE_MVDR, "mvdr_jacobi", &spec, &e->parts->sums,
-                                   err);
-}
-
 /* ---- a stage's inputs and outputs ------------------------------------------------------------ */
 
 static sonar_code make_both(const sonar_engine *e, const struct stage *stage, sonar_dtype dtype,
@@ -100,16 +93,16 @@ static sonar_code make_sums(sonar_engine *e, sonar_error *err) {
     const size_t bins = mvdr->bins, each = 1 + 2 * (size_t)sonar_mvdr_slots(mvdr);
     const size_t most = sonar_mvdr_sums_most(mvdr);
     sonar_code code =
-        make_both(e, &p->sums, SONAR_F64, 3, (size_t[]){mvdr->max_new, bins, SONAR_MVDR_PRODUCTS},
+        make_both(e, &e->sums, SONAR_F64, 3, (size_t[]){mvdr->max_new, bins, SONAR_MVDR_PRODUCTS},
                   &p->products, err);
     if (!code)
         code =
-            make_both(e, &p->sums, SONAR_F64, 2, (size_t[]){bins, SONAR_MVDR_PLAN}, &p->plan, err);
+            make_both(e, &e->sums, SONAR_F64, 2, (size_t[]){bins, SONAR_MVDR_PLAN}, &p->plan, err);
     if (!code)
-        code = make_both(e, &p->sums, SONAR_F64, 2, (size_t[]){bins, most}, &p->of_bins, err);
+        code = make_both(e, &e->sums, SONAR_F64, 2, (size_t[]){bins, most}, &p->of_bins, err);
     if (!code)
         code =
-            make_both(e, &p->sums, SONAR_F64, 3, (size_t[]){bins, SLAB, each}, &p->of_points, err);
+            make_both(e, &e->sums, SONAR_F64, 3, (size_t[]){bins, SLAB, each}, &p->of_points, err);
     return code;
 }
 
@@ -189,17 +182,16 @@ static bool make_transfers(sonar_engine *e) {
     const size_t ranks = e->spec.ranks->cluster->place.ranks;
     const size_t snapshots = specs->mvdr_enabled ? specs->mvdr.max_new : 1;
     p->psd = sonar_alloc(specs->dft.channels * specs->cbf.bins, sizeof *p->psd);
-    p->keep = sonar_alloc(snapshots, 1);
     p->keeps = sonar_alloc(ranks * snapshots, 1);
     if (p->adds)
-        return p->psd && p->keep && p->keeps && make_sum_transfers(e);
+        return p->psd && p->keeps && make_sum_transfers(e);
     if (specs->mvdr_enabled) {
         p->packed =
             sonar_alloc(snapshots * rows_of_all(e) * specs->mvdr.sensors, sizeof *p->packed);
         p->unpacked =
             sonar_alloc(snapshots * p->mvdr.bins * p->mvdr.sensors + 1, sizeof *p->unpacked);
     }
-    return p->psd && p->keep && p->keeps && (!specs->mvdr_enabled || (p->packed && p->unpacked));
+    return p->psd && p->keeps && (!specs->mvdr_enabled || (p->packed && p->unpacked));
 }
 
 static bool make_roots(sonar_engine *e) {
@@ -245,9 +237,7 @@ void sonar_parts_destroy(sonar_engine *e) {
         &p->point_power, &p->share_plan, &p->added, &p->added_points, &p->music};
     struct both *const of_sums[] = {&p->products, &p->plan, &p->of_bins, &p->of_points};
     for (size_t i = 0; i < sizeof of_sums / sizeof *of_sums; i++)
-        free_both(e, &p->sums, of_sums[i]);
-    if (p->sums.ops)
-        p->sums.ops->destroy(p->sums.self);
+        free_both(e, &e->sums, of_sums[i]);
     for (size_t i = 0; i < sizeof of_cbf / sizeof *of_cbf; i++)
         free_both(e, &e->cbf, of_cbf[i]);
     for (size_t i = 0; i < sizeof of_mvdr / sizeof *of_mvdr; i++)
@@ -258,7 +248,6 @@ void sonar_parts_destroy(sonar_engine *e) {
     free(p->unpacked);
     free(p->sent);
     free(p->received);
-    free(p->keep);
     free(p->keeps);
     free(p->all);
     free(p->whole_info.data);

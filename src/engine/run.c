@@ -57,6 +57,8 @@ static sonar_code fetch_surface(const sonar_engine *e, const struct stage *stage
 static sonar_code fetch_surfaces(sonar_engine *e, const struct job *job, const struct side *side,
                                  sonar_error *err) {
     sonar_code code = SONAR_OK;
+    if (e->parts)
+        return e->cbf.side == side ? sonar_parts_fetch_beams(e, job, err) : SONAR_OK;
     if (!job->surface)
         return SONAR_OK;
     for (int i = SONAR_CBF_AZIMUTH; i <= SONAR_CBF_LOFAR && e->cbf.side == side && !code; i++)
@@ -94,10 +96,9 @@ void sonar_element_psd(const sonar_engine *e, const sonar_params *params, sonar_
 /* ---- one window ------------------------------------------------------------------------------ */
 
 /* What sonar_enqueue does, as one graph; what element.psd needs is no part of it. */
-static sonar_code run_graph(sonar_engine *e, struct job *job, const struct recording *recording,
-                            sonar_error *err) {
+static sonar_code run_graph(sonar_engine *e, const struct job *job,
+                            const struct recording *recording, sonar_error *err) {
     struct side *device = sonar_engine_device(e);
-    job->taken = job->plan.count;
     sonar_code code = device->backend->graph_run(device->queue, recording->graph, err);
     if (code)
         return code;
@@ -127,7 +128,7 @@ static sonar_code settle(sonar_engine *e, sonar_error *err) {
 static sonar_code run(sonar_engine *e, struct job *job, sonar_error *err) {
     struct side *device = sonar_engine_device(e);
     sonar_code code = sonar_timing_window(e, err);
-    if (!code)
+    if (!code && !job->absent)
         code = sonar_samples_upload(e, job, err);
     if (code)
         return code;
@@ -143,23 +144,34 @@ static sonar_code run(sonar_engine *e, struct job *job, sonar_error *err) {
     return code ? code : settle(e, err);
 }
 
-sonar_code sonar_engine_run(sonar_engine *e, const sonar_engine_job *given, sonar_error *err) {
-    const sonar_window *window = given->window;
+void sonar_job_release(const sonar_engine *e, struct job *job) {
+    if (job->held)
+        e->spec.source.release(e->spec.source.ctx, job->held);
+    job->held = NULL;
+}
+
+static sonar_code make_psd(sonar_engine *e, const struct job *job, sonar_error *err) {
     if (e->parts)
-        return sonar_parts_run(e, given, err);
-    struct job job = {.held = window,
-                      .plan = sonar_snapshots_plan(e, window),
-                      .work = {.first_sample = window->first_sample,
+        return sonar_share_psd(e, job, err);
+    sonar_element_psd(e, job->work.params, &job->surface[SONAR_ELEMENT_PSD]);
+    return SONAR_OK;
+}
+
+sonar_code sonar_engine_run(sonar_engine *e, const sonar_engine_job *given, sonar_error *err) {
+    struct job job = {.held = given->absent ? NULL : given->window,
+                      .absent = given->absent,
+                      .work = {.first_sample = given->window->first_sample,
                                .params = given->params,
                                .outputs = given->outputs},
-                      .surface = given->surface,
-                      .asked = given->surface != NULL};
-    sonar_snapshots_note(e, window, &job.plan, NULL);
-    sonar_code code = run(e, &job, err);
-    if (job.held)
-        e->spec.source.release(e->spec.source.ctx, window);
-    e->last = job.work;
+                      .surface = given->surface};
+    sonar_code code = sonar_snapshots_choose(e, given, &job, err);
+    if (!code)
+        code = run(e, &job, err);
+    sonar_job_release(e, &job);
+    if (!code && e->parts)
+        code = sonar_parts_join(e, &job, err);
     if (!code && sonar_job_wants(&job, SONAR_ELEMENT_PSD))
-        sonar_element_psd(e, given->params, &given->surface[SONAR_ELEMENT_PSD]);
+        code = make_psd(e, &job, err);
+    e->last = job.work;
     return code;
 }

@@ -166,10 +166,10 @@ struct share sonar_share_of(const sonar_engine *e, size_t rank) {
 sonar_code sonar_share_keep(sonar_engine *e, size_t snapshots, sonar_error *err) {
     const sonar_cluster *cluster = e->spec.ranks->cluster;
     struct parts *p = e->parts;
-    sonar_code code = cluster->ops->share(p->keep, snapshots, p->keeps, err);
+    sonar_code code = cluster->ops->share(e->keep, snapshots, p->keeps, err);
     for (size_t r = 0; r < cluster->place.ranks && !code; r++)
         for (size_t i = 0; i < snapshots; i++)
-            p->keep[i] &= p->keeps[r * snapshots + i];
+            e->keep[i] &= p->keeps[r * snapshots + i];
     return code;
 }
 

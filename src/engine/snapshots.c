@@ -16,9 +16,11 @@ sonar_code sonar_snapshots_create(sonar_engine *e, sonar_error *err) {
     h->forgets = mvdr->alpha > 0;
     h->length = h->forgets ? 1 : mvdr->snapshots;
     h->first_sample = sonar_alloc(h->length, sizeof *h->first_sample);
-    return h->first_sample ? SONAR_OK
-                           : sonar_fail(err, SONAR_ENOMEM, "engine",
-                                        "no memory for the history of %zu snapshots", h->length);
+    e->keep = sonar_alloc(mvdr->max_new, 1);
+    return h->first_sample && e->keep
+               ? SONAR_OK
+               : sonar_fail(err, SONAR_ENOMEM, "engine",
+                            "no memory for the history of %zu snapshots", h->length);
 }
 
 sonar_engine_snapshots sonar_engine_read_snapshots(const sonar_engine *e) {
@@ -55,26 +57,31 @@ uint64_t sonar_snapshots_first(const sonar_specs *specs, const sonar_window *win
     return window->first_sample + (uint64_t)plan->offset + index * specs->mvdr_hop;
 }
 
-struct plan sonar_snapshots_plan(sonar_engine *e, const sonar_window *window) {
+/* With ranks they are those that no rank lacks. */
+sonar_code sonar_snapshots_choose(sonar_engine *e, const sonar_engine_job *given, struct job *job,
+                                  sonar_error *err) {
     const sonar_specs *specs = e->spec.specs;
-    struct plan plan = {0};
-    if (!specs->mvdr_enabled)
-        return plan;
-    if (specs->own_mvdr_dft)
-        plan = plan_from(specs, window->first_sample, window->lookback, &e->history.next);
+    const sonar_window *window = given->window;
+    const size_t lookback = e->parts ? given->lookback : window->lookback;
+    if (specs->mvdr_enabled && specs->own_mvdr_dft)
+        job->plan = plan_from(specs, window->first_sample, lookback, &e->history.next);
     else
-        plan.count = 1;
-    return plan;
-}
-
-void sonar_snapshots_note(sonar_engine *e, const sonar_window *window, const struct plan *plan,
-                          const uint8_t *keep) {
-    const sonar_specs *specs = e->spec.specs;
-    for (size_t i = 0; i < plan->count; i++) {
-        uint64_t first = sonar_snapshots_first(specs, window, plan, i);
-        if (keep ? keep[i] != 0 : sonar_window_is_whole(window, first, specs->mvdr.length))
-            note(&e->history, first, specs->mvdr.length);
-    }
+        job->plan.count = specs->mvdr_enabled;
+    job->keep = e->keep;
+    for (size_t i = 0; i < job->plan.count; i++)
+        e->keep[i] =
+            !given->absent &&
+            sonar_window_is_whole(window, sonar_snapshots_first(specs, window, &job->plan, i),
+                                  specs->mvdr.length);
+    sonar_code code =
+        e->parts && job->plan.count ? sonar_share_keep(e, job->plan.count, err) : SONAR_OK;
+    for (size_t i = 0; i < job->plan.count && !code; i++)
+        if (e->keep[i]) {
+            note(&e->history, sonar_snapshots_first(specs, window, &job->plan, i),
+                 specs->mvdr.length);
+            job->taken++;
+        }
+    return code;
 }
 
 bool sonar_snapshots_usual(const sonar_specs *specs, struct plan *plan) {

@@ -382,7 +382,6 @@ static sonar_code process(sonar_pipeline *p, const sonar_verdict *v, sonar_resul
                                   .outputs = sonar_pipeline_needed(p->live->plan->config, wanted),
                                   .surface = result ? result->surface : NULL,
                                   .absent = !present,
-                                  .surfaces_asked = ranks->offer[0].publishes,
                                   .lookback = (size_t)v->lookback};
     const int64_t began = sonar_monotonic_ns();
     if (!code)

@@ -199,8 +199,7 @@ static sonar_code run(block *b, bool wanted, sonar_error *err) {
     const sonar_engine_job job = {.window = &window,
                                   .params = &b->params,
                                   .outputs = wanted ? b->outputs : 0,
-                                  .surface = wanted && b->publishes ? b->surface : NULL,
-                                  .surfaces_asked = wanted};
+                                  .surface = wanted && b->publishes ? b->surface : NULL};
     const sonar_code code = sonar_engine_run(b->engine, &job, err);
     b->next++;
     return code;
