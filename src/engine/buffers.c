@@ -53,7 +53,7 @@ static sonar_code make_spectra(sonar_engine *e, int which, sonar_error *err) {
  * them.
  */
 static sonar_code make_all_spectra(sonar_engine *e, sonar_error *err) {
-    bool host = e->spec.surfaces & SONAR_WANT(SONAR_ELEMENT_PSD) || e->parts;
+    bool host = e->spec.surfaces & SONAR_WANT(SONAR_ELEMENT_PSD) || e->exchange;
     sonar_code code = SONAR_OK;
     for (int i = 0; i < SIDES && !code; i++)
         if (e->side[i].backend || (i == HOST_SIDE && host))
@@ -155,9 +155,9 @@ sonar_code sonar_engine_make_buffers(sonar_engine *e, sonar_error *err) {
     sonar_code code = make_all_spectra(e, err);
     if (!code)
         code = make_aims(e, err);
-    if (!code && e->parts)
+    if (!code && e->exchange)
         code = sonar_parts_make_buffers(e, err);
-    if (code || e->parts)
+    if (code || e->exchange)
         return code ? code : make_ring(e, err);
     if (!code)
         code = make_cbf_surfaces(e, err);

@@ -75,12 +75,12 @@ static sonar_code make_stages(sonar_engine *e, sonar_error *err) {
     sonar_code code = sonar_engine_make_stage(e, SONAR_ENGINE_DFT, "dft", &dft, &e->dft, err);
     if (!code)
         code = sonar_engine_make_stage(e, SONAR_ENGINE_CBF, "cbf", &specs->cbf, &e->cbf, err);
-    const sonar_mvdr_spec *mvdr = e->parts ? &e->parts->mvdr : &specs->mvdr;
-    if (!code && specs->mvdr_enabled && (!e->parts || e->parts->has_mvdr))
-        code = sonar_engine_make_stage(e, SONAR_ENGINE_MVDR, "mvdr_jacobi", mvdr, &e->mvdr, err);
+    if (!code && e->solves.bins)
+        code =
+            sonar_engine_make_stage(e, SONAR_ENGINE_MVDR, "mvdr_jacobi", &e->solves, &e->mvdr, err);
     sonar_mvdr_spec sums = specs->mvdr;
     sums.parts = SONAR_MVDR_PART;
-    if (!code && e->parts && e->parts->adds)
+    if (!code && e->exchange && sonar_exchange_adds(e->exchange))
         code = sonar_engine_make_stage(e, SONAR_ENGINE_MVDR, "mvdr_jacobi", &sums, &e->sums, err);
     if (!code && specs->own_mvdr_dft)
         code = sonar_engine_make_stage(e, SONAR_ENGINE_DFT, "dft", &mvdr_dft, &e->mvdr_dft, err);
@@ -109,8 +109,17 @@ static sonar_code make_copies(sonar_engine *e, sonar_error *err) {
     return code ? code : side->backend->event_create(side->backend, &e->copied, err);
 }
 
+static sonar_code meet_ranks(sonar_engine *e, sonar_error *err) {
+    const sonar_exchange_spec spec = {
+        .ranks = e->spec.ranks, .part = e->spec.specs, .host = e->host};
+    const sonar_code code = sonar_exchange_create(&spec, &e->exchange, err);
+    if (!code)
+        e->solves = *sonar_exchange_solves(e->exchange);
+    return code;
+}
+
 static sonar_code make_all(sonar_engine *e, sonar_error *err) {
-    sonar_code code = e->spec.ranks ? sonar_parts_create(e, err) : SONAR_OK;
+    sonar_code code = e->spec.ranks ? meet_ranks(e, err) : SONAR_OK;
     if (!code)
         code = make_stages(e, err);
     if (!code)
@@ -132,6 +141,8 @@ sonar_code sonar_engine_create(const sonar_engine_spec *spec, const sonar_host *
         return sonar_fail(err, SONAR_ENOMEM, "engine", "no memory");
     e->spec = *spec;
     e->host = host;
+    if (spec->specs->mvdr_enabled)
+        e->solves = spec->specs->mvdr;
     sonar_code code = make_all(e, err);
     give_name(e);
     if (code)
@@ -157,7 +168,8 @@ void sonar_engine_destroy(sonar_engine *e) {
     destroy_stage(&e->cbf);
     destroy_stage(&e->mvdr);
     destroy_stage(&e->sums);
-    sonar_parts_destroy(e);
+    sonar_parts_free_buffers(e);
+    sonar_exchange_destroy(e->exchange);
     sonar_engine_free_buffers(e);
     for (struct side *side = e->side; side < e->side + SIDES; side++)
         close_side(side);
@@ -194,5 +206,5 @@ bool sonar_engine_has_device(const sonar_engine *e) {
 }
 
 const sonar_buffer *sonar_engine_mvdr_info(const sonar_engine *e) {
-    return e->parts ? &e->parts->whole_info : &e->info;
+    return &e->info;
 }

@@ -15,7 +15,7 @@
 #ifndef SONAR_ENGINE_H
 #define SONAR_ENGINE_H
 
-#include "ranks/cluster.h"
+#include "engine/share.h"
 #include "status/result.h"
 #include "core/window.h"
 #include "status/specs.h"
@@ -51,16 +51,6 @@ typedef struct sonar_engine_times {
     _Atomic uint64_t last_ns[SONAR_TIMED_STAGES]; /* of the last window */
 } sonar_engine_times;
 
-/* Where an array is split over ranks, each with an engine for its part. Runs and evaluations are
- * then collective: all ranks do the same ones. */
-typedef struct sonar_engine_ranks {
-    const sonar_cluster *cluster;
-    const sonar_specs *specs;         /* of the whole array */
-    const sonar_params *params;       /* of the whole array, for the MVDR */
-    const size_t *sensors, *channels; /* [rank] how many it has */
-    const uint32_t *sensor; /* numbers in the array of rank 0's sensors, then of rank 1's, ... */
-} sonar_engine_ranks;
-
 /* All pointers are borrowed until destroy, but params: only until another run brings others. */
 typedef struct sonar_engine_spec {
     const sonar_specs *specs;
@@ -70,9 +60,10 @@ typedef struct sonar_engine_spec {
     uint32_t surfaces; /* SONAR_WANT bits of all that may ever be wanted */
     sonar_engine_source source;
     sonar_engine_times *times;
-    /* NULL: there is no other rank. With ranks, specs are the part's, those of the CBF with
-     * `parts`, and the engine makes its share of the MVDR from ranks->specs. */
-    const sonar_engine_ranks *ranks;
+    /* NULL: there is no other rank. With ranks, each with an engine for its part, runs and
+     * evaluations are collective: all ranks do the same ones. specs are then the part's, those of
+     * the CBF with `parts`, and the engine makes its share of the MVDR from ranks->specs. */
+    const sonar_split *ranks;
 } sonar_engine_spec;
 
 /* One window's work. */

@@ -80,7 +80,7 @@ static sonar_code run_cbf(sonar_engine *e, const struct job *job, sonar_error *e
     sonar_buffer part[SONAR_CBF_OUTPUTS], *out = e->buffers.cbf;
     if (!(job->work.outputs & CBF_SURFACES) || job->absent)
         return SONAR_OK;
-    if (e->parts)
+    if (e->exchange)
         out = sonar_parts_beams(e, job, part);
     sonar_code code = sonar_timing_begin(e, SONAR_ENGINE_CBF, err);
     if (!code)
@@ -92,7 +92,7 @@ static sonar_code run_cbf(sonar_engine *e, const struct job *job, sonar_error *e
 /* Runs even when nobody looks, without solving then: the covariance must not miss a snapshot. With
  * ranks it runs between their exchanges (parts.c). */
 static sonar_code run_mvdr(sonar_engine *e, const struct job *job, sonar_error *err) {
-    if (!e->spec.specs->mvdr_enabled || e->parts)
+    if (!e->spec.specs->mvdr_enabled || e->exchange)
         return SONAR_OK;
     sonar_buffer in = snapshots_of(e->mvdr.side, job->taken);
     sonar_code code = sonar_timing_begin(e, SONAR_ENGINE_MVDR, err);
@@ -118,8 +118,9 @@ sonar_code sonar_enqueue_transfer(sonar_engine *e, const struct job *job, size_t
     bool cbf = e->cbf.side == to && job->work.outputs & CBF_SURFACES;
     bool psd = to == &e->side[HOST_SIDE] && sonar_job_wants(job, SONAR_ELEMENT_PSD);
     /* where ranks exchange transforms, they do so from the host */
-    bool mvdr = taken && (e->parts && !e->parts->adds ? to == &e->side[HOST_SIDE]
-                                                      : sonar_engine_mvdr_side(e) == to);
+    bool mvdr = taken && (e->exchange && !sonar_exchange_adds(e->exchange)
+                              ? to == &e->side[HOST_SIDE]
+                              : sonar_engine_mvdr_side(e) == to);
     sonar_code code = SONAR_OK;
     if (cbf || psd)
         code = device->backend->copy(device->queue, &from->spectra.cbf, &to->spectra.cbf, err);

@@ -29,7 +29,7 @@ struct stage {
 
 /* Looks off the grid on their way to a beamformer: a slab of them is steered at and evaluated, then
  * the next, so that turns need room for no more. */
-enum { SLAB = 64 };
+enum { SLAB = SONAR_EXCHANGE_POINTS };
 struct aim {
     struct stage steer;
     sonar_buffer looks;  /* f64 [SONAR_ENGINE_POINTS][SONAR_LOOK_FIELDS] */
@@ -121,41 +121,31 @@ struct both {
     sonar_buffer host, native; /* the same memory on the host's side */
 };
 
-/* What a rank has besides. Buffers are of the largest size that is asked for; those marked "root"
- * are there only. */
+/* What a rank has besides. Buffers are of the largest size that is asked for. */
 struct parts {
-    sonar_mvdr_spec mvdr; /* of the rank's share of the bins, with the edges beside them */
-    bool has_mvdr;        /* there are bins enough for this rank to have some */
-    /* The ranks' sums over sensors are added (sonar_mvdr_adds), and no transforms exchanged: the
-     * rank has a stage that makes sums and one that solves its share of the bins. */
-    bool adds;
     uint64_t version;              /* of the parameters that the last sums are of */
     struct both products;          /* f64 [snapshot][bin][SONAR_MVDR_PRODUCTS] */
     struct both plan, of_bins;     /* f64 [bin][SONAR_MVDR_PLAN], [bin][sonar_mvdr_sums_most] */
     struct both share_plan, added; /* the same of the share, added */
     struct both of_points, added_points; /* f64 [bin][point of a slab][1 + 2 slots], of the share */
-    double *sent, *received;             /* sums on their way */
     struct both far, near; /* c32 [snapshot][bin][direction], [snapshot][bin][range, direction] */
     struct both input;     /* c32 [snapshot][bin][sensor] of the whole array: the MVDR's */
-    struct both spectrum, info;   /* f32 [bin][direction], [bin][info field] of the share */
-    struct both eigenvalues;      /* f32 [bin][sonar_mvdr_modes] of it */
-    struct both close;            /* f32 [range][direction] of it: the MVDR's near field */
-    struct both music;            /* f32 [direction] of it */
-    struct aim whole;             /* of all sensors, where no sums are added */
-    struct both point_parts;      /* c32 [snapshot][bin][point of a slab] */
-    struct both point_power;      /* f32 [point of a slab] */
-    float *psd;                   /* [channel][bin] */
-    sonar_c32 *packed, *unpacked; /* transforms on their way */
-    uint8_t *keeps;               /* [rank][snapshot] those that are whole */
-    void *all;                    /* root: what the ranks send, one behind the other */
-    sonar_buffer whole_info;      /* root: f32 [bin][SONAR_MVDR_INFO_FIELDS] */
-    float *whole_spectrum;        /* root: f32 [bin][direction] where no surface takes it */
-    bool absent;                  /* from the last run */
+    struct both spectrum, info; /* f32 [bin][direction], [bin][info field] of the share */
+    struct both eigenvalues;    /* f32 [bin][sonar_mvdr_modes] of it */
+    struct both close;          /* f32 [range][direction] of it: the MVDR's near field */
+    struct both music;          /* f32 [direction] of it */
+    struct aim whole;           /* of all sensors, where no sums are added */
+    struct both point_parts;    /* c32 [snapshot][bin][point of a slab] */
+    struct both point_power;    /* f32 [point of a slab] */
+    float *psd;                 /* [channel][bin] */
+    bool absent;                /* from the last run */
 };
 
 struct sonar_engine {
     sonar_engine_spec spec;
-    struct parts *parts; /* NULL: no other rank */
+    sonar_exchange *exchange; /* NULL: no other rank */
+    struct parts parts;       /* with ranks */
+    sonar_mvdr_spec solves;   /* of the stage mvdr; no bins: there is none */
     const sonar_host *host;
     char name[24]; /* of its backends */
     struct side side[SIDES];
@@ -200,41 +190,11 @@ sonar_code sonar_look_send(struct sonar_engine *engine, struct aim *aim, size_t 
 /* Turns of looks [first, first + n) of these, n <= SLAB, for a stage's evaluate. */
 sonar_code sonar_look_steer(const struct aim *aim, size_t first, size_t n, const sonar_work *work,
                             sonar_buffer *turns, sonar_error *err);
-/* parts_buffers.c: before the stages are made, its share of the MVDR; then its buffers. */
-sonar_code sonar_parts_create(struct sonar_engine *engine, sonar_error *err);
+/* This rank's power of every channel, or zeros, to the root's surface. */
+sonar_code sonar_parts_psd(struct sonar_engine *engine, const struct job *job, sonar_error *err);
+/* parts_buffers.c */
 sonar_code sonar_parts_make_buffers(struct sonar_engine *engine, sonar_error *err);
-void sonar_parts_destroy(struct sonar_engine *engine);
-/* share.c: the rank's share of the MVDR's bins: its own ones, and the edges beside them. */
-struct share {
-    size_t first, bins; /* in the array's MVDR; edges not counted */
-    size_t below, above;
-    size_t live_first, live_bins; /* of its own ones, those of the live band */
-};
-struct share sonar_share_of(const struct sonar_engine *engine, size_t rank);
-static inline size_t sonar_share_rows(struct share s) {
-    return s.below + s.bins + s.above;
-}
-/* Adds the ranks' parts of a run and makes the CBF's surfaces. */
-sonar_code sonar_share_cbf(struct sonar_engine *engine, const struct job *job, sonar_error *err);
-/* From the ranks' `taken` snapshots of their sensors in all bins to the input of each one's share.
- */
-sonar_code sonar_share_transforms(struct sonar_engine *engine, size_t taken, sonar_error *err);
-/* Adds the ranks' products of `taken` snapshots, in parts->products. */
-sonar_code sonar_share_products(struct sonar_engine *engine, size_t taken, sonar_error *err);
-/* Of the ranks' sums those of each one's share, added, and their plan. */
-sonar_code sonar_share_sums(struct sonar_engine *engine, size_t taken, sonar_error *err);
-/* The same of n points. */
-sonar_code sonar_share_point_sums(struct sonar_engine *engine, size_t n, sonar_error *err);
-/* Doubles of a bin's sums: of the new snapshots, or of all. */
-size_t sonar_share_doubles(const struct sonar_engine *engine, size_t bin, size_t taken);
-/* The shares' spectra and facts, to the root. */
-sonar_code sonar_share_mvdr(struct sonar_engine *engine, const struct job *job, sonar_error *err);
-sonar_code sonar_share_psd(struct sonar_engine *engine, const struct job *job, sonar_error *err);
-/* Powers of n points from the ranks' parts, or from their shares. */
-sonar_code sonar_share_points(struct sonar_engine *engine, sonar_engine_stage which, size_t n,
-                              float *power, sonar_error *err);
-/* Leaves in parts->keep the snapshots that all ranks have whole. */
-sonar_code sonar_share_keep(struct sonar_engine *engine, size_t snapshots, sonar_error *err);
+void sonar_parts_free_buffers(struct sonar_engine *engine);
 /* What is live of the specifications. */
 static inline const sonar_cbf_spec *sonar_engine_live_cbf(const struct sonar_engine *engine,
                                                           const sonar_params *params) {

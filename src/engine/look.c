@@ -60,7 +60,7 @@ sonar_code sonar_engine_evaluate(sonar_engine *e, sonar_engine_stage which, size
     if (!n)
         return SONAR_OK;
     memcpy(e->buffers.host_looks.data, look, n * sizeof *look);
-    if (e->parts)
+    if (e->exchange)
         return sonar_parts_evaluate(e, which, n, power, err);
     const sonar_code code = evaluate(e, which == SONAR_ENGINE_MVDR ? &e->mvdr : &e->cbf, n, err);
     if (!code)

@@ -59,7 +59,7 @@ static struct both shape_beams(const sonar_engine *e, const struct job *job, int
     const size_t band = sonar_engine_live_cbf(e, job->work.params)->cbf_bins;
     const bool lofar = job->work.outputs & SONAR_WANT(SONAR_CBF_LOFAR);
     const bool far = output == SONAR_CBF_LOFAR;
-    return shaped_both(far ? &e->parts->far : &e->parts->near, 3,
+    return shaped_both(far ? &e->parts.far : &e->parts.near, 3,
                        (size_t[]){cbf->max_snapshots, far && lofar ? cbf->bins : band,
                                   (far ? 1 : cbf->ranges) * cbf->directions});
 }
@@ -101,9 +101,8 @@ enum {
 /* The stage's input: all sensors' transforms. */
 static sonar_code bring_transforms(sonar_engine *e, const struct job *job, sonar_buffer in[2],
                                    sonar_error *err) {
-    const struct parts *p = e->parts;
     struct both input =
-        shaped_both(&p->input, 3, (size_t[]){job->taken, p->mvdr.bins, p->mvdr.sensors});
+        shaped_both(&e->parts.input, 3, (size_t[]){job->taken, e->solves.bins, e->solves.sensors});
     in[0] = input.native;
     return job->taken ? to_stage(&e->mvdr, &input, err) : SONAR_OK;
 }
@@ -114,20 +113,21 @@ static sonar_code copy_sums(const sonar_engine *e, const struct stage *stage, si
                             size_t bins, size_t taken, const sonar_buffer *from, sonar_buffer *to,
                             sonar_error *err) {
     const struct side *side = stage->side;
+    const double *plan = e->parts.plan.host.data;
     const size_t most = from->shape[1];
     size_t least = most;
     sonar_code code = SONAR_OK;
     if (from->data == to->data)
         return SONAR_OK;
     for (size_t b = 0; b < bins; b++)
-        least = sonar_min_size(least, sonar_share_doubles(e, first + b, taken));
+        least = sonar_min_size(least, sonar_exchange_doubles(e->exchange, plan, first + b, taken));
     sonar_buffer out = *from, in = *to;
     out.shape[1] = in.shape[1] = least;
     out.bytes = in.bytes = bins * least * sizeof(double);
     if (least)
         code = side->backend->copy(side->queue, &out, &in, err);
     for (size_t b = 0; b < bins && !code; b++) {
-        const size_t doubles = sonar_share_doubles(e, first + b, taken);
+        const size_t doubles = sonar_exchange_doubles(e->exchange, plan, first + b, taken);
         sonar_buffer row = shaped(from, 1, &doubles), copy = shaped(to, 1, &doubles);
         row.data = (double *)from->data + b * most;
         copy.data = (double *)to->data + b * most;
@@ -139,7 +139,7 @@ static sonar_code copy_sums(const sonar_engine *e, const struct stage *stage, si
 
 /* The sums of this rank's sensors, to where all ranks' are added. */
 static sonar_code make_sums(sonar_engine *e, const struct job *job, sonar_error *err) {
-    struct parts *p = e->parts;
+    struct parts *p = &e->parts;
     const struct stage *s = &e->sums;
     const size_t bins = e->spec.specs->mvdr.bins;
     struct both products =
@@ -152,7 +152,7 @@ static sonar_code make_sums(sonar_engine *e, const struct job *job, sonar_error 
     if (!code && job->taken)
         code = to_host(s, &products, err);
     if (!code && job->taken)
-        code = sonar_share_products(e, job->taken, err);
+        code = sonar_exchange_products(e->exchange, job->taken, products.host.data, err);
     if (!code && job->taken)
         code = to_stage(s, &products, err);
     if (!code)
@@ -166,21 +166,30 @@ static sonar_code make_sums(sonar_engine *e, const struct job *job, sonar_error 
 
 /* Nothing has come where no rank has a new snapshot and the parameters are the same. */
 static bool sums_change(const sonar_engine *e, const struct job *job) {
-    return job->taken || e->parts->version != job->work.params->version;
+    return job->taken || e->parts.version != job->work.params->version;
 }
 
 static sonar_code share_sums(sonar_engine *e, const struct job *job, sonar_error *err) {
     if (!sums_change(e, job))
         return SONAR_OK;
+    struct parts *p = &e->parts;
+    const sonar_share own = sonar_exchange_own(e->exchange);
+    const double *plan = p->plan.host.data;
     sonar_code code = make_sums(e, job, err);
-    return code ? code : sonar_share_sums(e, job->taken, err);
+    if (!code)
+        code = sonar_exchange_sums(e->exchange, job->taken, plan, p->of_bins.host.data,
+                                   p->added.host.data, err);
+    if (!code && own.bins)
+        memcpy(p->share_plan.host.data, plan + own.first * SONAR_MVDR_PLAN,
+               own.bins * SONAR_MVDR_PLAN * sizeof *plan);
+    return code;
 }
 
 /* The stage's input: what was added. */
 static sonar_code bring_sums(sonar_engine *e, const struct job *job, sonar_buffer in[2],
                              sonar_error *err) {
-    struct parts *p = e->parts;
-    const struct share share = sonar_share_of(e, e->spec.ranks->cluster->place.rank);
+    struct parts *p = &e->parts;
+    const sonar_share share = sonar_exchange_own(e->exchange);
     in[0] = p->added.native;
     in[1] = p->share_plan.native;
     if (!sums_change(e, job)) {
@@ -195,7 +204,7 @@ static sonar_code bring_sums(sonar_engine *e, const struct job *job, sonar_buffe
 
 /* What has been solved, to where the ranks exchange it. */
 static sonar_code fetch_solved(sonar_engine *e, uint32_t outputs, sonar_error *err) {
-    struct parts *p = e->parts;
+    struct parts *p = &e->parts;
     sonar_code code = outputs & MVDR_NEAR ? to_host(&e->mvdr, &p->close, err) : SONAR_OK;
     if (!code && outputs & MVDR_MODES)
         code = to_host(&e->mvdr, &p->eigenvalues, err);
@@ -208,12 +217,12 @@ static sonar_code fetch_solved(sonar_engine *e, uint32_t outputs, sonar_error *e
 
 /* None of the rank's bins are in use: it takes snapshots in, for another band later. */
 static bool is_idle(const sonar_engine *e) {
-    return !sonar_share_of(e, e->spec.ranks->cluster->place.rank).live_bins;
+    return !sonar_exchange_own(e->exchange).live_bins;
 }
 
 /* The broadband spectrum is the root's sum over all ranks' bins. */
 static sonar_code solve(sonar_engine *e, const struct job *job, sonar_error *err) {
-    struct parts *p = e->parts;
+    struct parts *p = &e->parts;
     sonar_buffer in[2];
     sonar_buffer out[SONAR_MVDR_OUTPUTS] = {[SONAR_MVDR_OUT_SPECTRUM] = p->spectrum.native,
                                             [SONAR_MVDR_OUT_NEARFIELD] = p->close.native,
@@ -227,32 +236,57 @@ static sonar_code solve(sonar_engine *e, const struct job *job, sonar_error *err
         work.outputs = 0;
     if (work.outputs & MVDR_FAR)
         work.outputs |= SONAR_WANT(SONAR_MVDR_SPECTRUM);
-    sonar_code code = (p->adds ? bring_sums : bring_transforms)(e, job, in, err);
+    sonar_code code = (e->sums.ops ? bring_sums : bring_transforms)(e, job, in, err);
     if (!code)
         code = e->mvdr.ops->execute(e->mvdr.self, e->mvdr.side->queue, in, out, &work, err);
     return code ? code : fetch_solved(e, work.outputs, err);
+}
+
+/* The shares' spectra and facts, to the root. */
+static sonar_code gather_solved(sonar_engine *e, const struct job *job, sonar_error *err) {
+    const struct parts *p = &e->parts;
+    const sonar_solved mine = {.spectrum = p->spectrum.host.data,
+                               .info = p->info.host.data,
+                               .eigenvalues = p->eigenvalues.host.data,
+                               .nearfield = p->close.host.data,
+                               .music = p->music.host.data};
+    return sonar_exchange_solved(e->exchange, job->work.outputs, &mine, job->surface, &e->info,
+                                 err);
 }
 
 static sonar_code run_mvdr(sonar_engine *e, const struct job *job, sonar_error *err) {
     if (!e->spec.specs->mvdr_enabled)
         return SONAR_OK;
     sonar_code code = sonar_timing_begin(e, SONAR_ENGINE_MVDR, err);
-    if (!code && e->parts->adds)
+    if (!code && e->sums.ops)
         code = share_sums(e, job, err);
     else if (!code && job->taken)
-        code = sonar_share_transforms(e, job->taken, err);
-    if (!code && e->parts->has_mvdr)
+        code = sonar_exchange_transforms(e->exchange, job->taken, &e->side[HOST_SIDE].spectra.mvdr,
+                                         e->parts.input.host.data, err);
+    if (!code && e->mvdr.ops)
         code = solve(e, job, err);
-    e->parts->version = job->work.params->version;
+    e->parts.version = job->work.params->version;
     if (!code && job->work.outputs & MVDR_ANY)
-        code = sonar_share_mvdr(e, job, err);
+        code = gather_solved(e, job, err);
     return code ? code : sonar_timing_end(e, SONAR_ENGINE_MVDR, err);
 }
 
 sonar_code sonar_parts_join(sonar_engine *e, const struct job *job, sonar_error *err) {
-    e->parts->absent = job->absent;
-    const sonar_code code = sonar_share_cbf(e, job, err);
+    e->parts.absent = job->absent;
+    const sonar_code code = sonar_exchange_beams(e->exchange, &job->work, e->parts.far.host.data,
+                                                 e->parts.near.host.data, job->surface, err);
     return code ? code : run_mvdr(e, job, err);
+}
+
+sonar_code sonar_parts_psd(sonar_engine *e, const struct job *job, sonar_error *err) {
+    const size_t shape[] = {e->spec.specs->dft.channels,
+                            sonar_engine_live_cbf(e, job->work.params)->bins};
+    sonar_buffer psd = sonar_buffer_view(e->parts.psd, SONAR_F32, 2, shape);
+    if (job->absent)
+        memset(psd.data, 0, psd.bytes);
+    else
+        sonar_element_psd(e, job->work.params, &psd);
+    return sonar_exchange_psd(e->exchange, &psd, job->surface, err);
 }
 
 /* ---- off the grid ---------------------------------------------------------------------------- */
@@ -270,17 +304,17 @@ static sonar_code evaluate(const struct stage *stage, const struct aim *aim, con
 
 /* All ranks' sums at the points, added, and from these the power over the rank's share. */
 static sonar_code evaluate_sums(sonar_engine *e, size_t first, size_t n, sonar_error *err) {
-    struct parts *p = e->parts;
+    struct parts *p = &e->parts;
     const sonar_mvdr_spec *mvdr = &e->spec.specs->mvdr;
-    const size_t each = p->of_points.host.shape[2];
+    const size_t each = sonar_exchange_point_doubles(mvdr);
     struct both sums = shaped_both(&p->of_points, 3, (size_t[]){mvdr->bins, n, each});
-    struct both added = shaped_both(&p->added_points, 3, (size_t[]){p->mvdr.bins, n, each});
+    struct both added = shaped_both(&p->added_points, 3, (size_t[]){e->solves.bins, n, each});
     struct both power = shaped_both(&p->point_power, 1, &n);
     sonar_work work = e->last;
     sonar_code code = evaluate(&e->sums, &e->sums.side->aim, &work, first, n, &sums, err);
     if (!code)
-        code = sonar_share_point_sums(e, n, err);
-    if (code || !p->has_mvdr || is_idle(e))
+        code = sonar_exchange_point_sums(e->exchange, n, sums.host.data, added.host.data, err);
+    if (code || !e->mvdr.ops || is_idle(e))
         return code;
     work.params = e->spec.ranks->params;
     code = to_stage(&e->mvdr, &added, err);
@@ -290,37 +324,43 @@ static sonar_code evaluate_sums(sonar_engine *e, size_t first, size_t n, sonar_e
     return code ? code : to_host(&e->mvdr, &power, err);
 }
 
-static sonar_code evaluate_slab(sonar_engine *e, sonar_engine_stage which, size_t first, size_t n,
-                                float *power, sonar_error *err) {
-    struct parts *p = e->parts;
-    const sonar_cbf_spec *cbf = &e->spec.specs->cbf;
+static sonar_code evaluate_cbf(sonar_engine *e, size_t first, size_t n, float *power,
+                               sonar_error *err) {
+    const size_t snapshots = e->spec.specs->cbf.max_snapshots;
+    const size_t band = sonar_engine_live_cbf(e, e->last.params)->cbf_bins;
+    struct both out = shaped_both(&e->parts.point_parts, 3, (size_t[]){snapshots, band, n});
     sonar_code code = SONAR_OK;
-    if (which == SONAR_ENGINE_CBF) {
-        const size_t band = sonar_engine_live_cbf(e, e->last.params)->cbf_bins;
-        struct both out = shaped_both(&p->point_parts, 3, (size_t[]){cbf->max_snapshots, band, n});
-        if (p->absent)
-            clear(&out);
-        else
-            code = evaluate(&e->cbf, &e->cbf.side->aim, &e->last, first, n, &out, err);
-    } else if (p->adds) {
+    if (e->parts.absent)
+        clear(&out);
+    else
+        code = evaluate(&e->cbf, &e->cbf.side->aim, &e->last, first, n, &out, err);
+    return code ? code
+                : sonar_exchange_point_beams(e->exchange, e->last.params, n, out.host.data, power,
+                                             err);
+}
+
+static sonar_code evaluate_mvdr(sonar_engine *e, size_t first, size_t n, float *power,
+                                sonar_error *err) {
+    struct both out = shaped_both(&e->parts.point_power, 1, &n);
+    sonar_work work = e->last;
+    sonar_code code = SONAR_OK;
+    work.params = e->spec.ranks->params;
+    if (e->sums.ops)
         code = evaluate_sums(e, first, n, err);
-    } else if (p->has_mvdr && !is_idle(e)) {
-        struct both out = shaped_both(&p->point_power, 1, &n);
-        sonar_work work = e->last;
-        work.params = e->spec.ranks->params;
-        code = evaluate(&e->mvdr, &p->whole, &work, first, n, &out, err);
-    }
-    return code ? code : sonar_share_points(e, which, n, power, err);
+    else if (e->mvdr.ops && !is_idle(e))
+        code = evaluate(&e->mvdr, &e->parts.whole, &work, first, n, &out, err);
+    return code ? code : sonar_exchange_point_powers(e->exchange, n, out.host.data, power, err);
 }
 
 sonar_code sonar_parts_evaluate(sonar_engine *e, sonar_engine_stage which, size_t n, float *power,
                                 sonar_error *err) {
-    struct parts *p = e->parts;
     const bool mvdr = which == SONAR_ENGINE_MVDR;
-    struct aim *aim = !mvdr ? &e->cbf.side->aim : p->adds ? &e->sums.side->aim : &p->whole;
+    struct aim *aim = !mvdr         ? &e->cbf.side->aim
+                      : e->sums.ops ? &e->sums.side->aim
+                                    : &e->parts.whole;
     sonar_code code = aim->steer.ops ? sonar_look_send(e, aim, n, err) : SONAR_OK;
     for (size_t done = 0; done < n && !code; done += SLAB)
-        code = evaluate_slab(e, which, done, sonar_min_size(n - done, SLAB),
-                             power ? power + done : NULL, err);
+        code = (mvdr ? evaluate_mvdr : evaluate_cbf)(e, done, sonar_min_size(n - done, SLAB),
+                                                     power ? power + done : NULL, err);
     return code;
 }

@@ -57,7 +57,7 @@ static sonar_code fetch_surface(const sonar_engine *e, const struct stage *stage
 static sonar_code fetch_surfaces(sonar_engine *e, const struct job *job, const struct side *side,
                                  sonar_error *err) {
     sonar_code code = SONAR_OK;
-    if (e->parts)
+    if (e->exchange)
         return e->cbf.side == side ? sonar_parts_fetch_beams(e, job, err) : SONAR_OK;
     if (!job->surface)
         return SONAR_OK;
@@ -151,8 +151,8 @@ void sonar_job_release(const sonar_engine *e, struct job *job) {
 }
 
 static sonar_code make_psd(sonar_engine *e, const struct job *job, sonar_error *err) {
-    if (e->parts)
-        return sonar_share_psd(e, job, err);
+    if (e->exchange)
+        return sonar_parts_psd(e, job, err);
     sonar_element_psd(e, job->work.params, &job->surface[SONAR_ELEMENT_PSD]);
     return SONAR_OK;
 }
@@ -168,7 +168,7 @@ sonar_code sonar_engine_run(sonar_engine *e, const sonar_engine_job *given, sona
     if (!code)
         code = run(e, &job, err);
     sonar_job_release(e, &job);
-    if (!code && e->parts)
+    if (!code && e->exchange)
         code = sonar_parts_join(e, &job, err);
     if (!code && sonar_job_wants(&job, SONAR_ELEMENT_PSD))
         code = make_psd(e, &job, err);

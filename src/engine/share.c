@@ -1,27 +1,205 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What ranks tell one another about a window. Sums over ranks are taken here, in the order of ranks
- * and in float64. */
+#include "engine/share.h"
+
 #include <float.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/core.h"
-#include "engine/internal.h"
 
-static const sonar_rank_place *place(const sonar_engine *e) {
-    return &e->spec.ranks->cluster->place;
+struct sonar_exchange {
+    sonar_exchange_spec spec;
+    sonar_mvdr_spec solves;       /* of this rank's share of the bins */
+    bool adds;                    /* sums over sensors, and exchanges no transforms */
+    uint8_t *keeps;               /* [rank][snapshot] those that are whole */
+    double *sent, *received;      /* sums on their way */
+    sonar_c32 *packed, *unpacked; /* transforms on their way */
+    /* the root's: */
+    void *all;             /* what the ranks send, one behind the other */
+    sonar_buffer info;     /* f32 [bin][SONAR_MVDR_INFO_FIELDS] */
+    float *whole_spectrum; /* f32 [bin][direction] where no surface takes it */
+};
+
+static const sonar_rank_place *place(const sonar_exchange *x) {
+    return &x->spec.ranks->cluster->place;
 }
 
-/* The same number of bytes from each rank, to the root's parts->all. */
-static sonar_code gather_equal(sonar_engine *e, const void *mine, size_t bytes, sonar_error *err) {
-    const sonar_cluster *cluster = e->spec.ranks->cluster;
+static const sonar_cluster_ops *ops(const sonar_exchange *x) {
+    return x->spec.ranks->cluster->ops;
+}
+
+/* What is live of the specifications. */
+static const sonar_cbf_spec *live_cbf(const sonar_exchange *x, const sonar_params *params) {
+    return params->cbf ? params->cbf : &x->spec.part->cbf;
+}
+
+static const sonar_mvdr_spec *live_mvdr(const sonar_exchange *x) {
+    const sonar_params *params = x->spec.ranks->params;
+    return params->mvdr ? params->mvdr : &x->spec.part->mvdr;
+}
+
+/* ---- shares of the bins ---------------------------------------------------------------------- */
+
+/* Those of the live band that lie in the share. */
+static void find_live(const sonar_exchange *x, sonar_share *s) {
+    const sonar_mvdr_spec *live = live_mvdr(x);
+    const size_t first = live->first_bin - x->spec.ranks->specs->mvdr.first_bin;
+    const size_t end = first + live->bins;
+    s->live_first = sonar_max_size(first, s->first);
+    s->live_bins = sonar_max_size(sonar_min_size(end, s->first + s->bins), s->live_first);
+    s->live_bins -= s->live_first;
+}
+
+/* Tones are found by a bin's neighbours. */
+static sonar_share share_of(const sonar_exchange *x, size_t rank) {
+    const sonar_mvdr_spec *mvdr = &x->spec.ranks->specs->mvdr;
+    const size_t ranks = place(x)->ranks, all = mvdr->bins;
+    sonar_share s = {.first = all * rank / ranks};
+    s.bins = all * (rank + 1) / ranks - s.first;
+    const bool edges = s.bins && mvdr->tones && !x->adds;
+    s.below = edges && s.first > 0;
+    s.above = edges && s.first + s.bins < all;
+    find_live(x, &s);
+    return s;
+}
+
+sonar_share sonar_exchange_own(const sonar_exchange *x) {
+    return share_of(x, place(x)->rank);
+}
+
+/* ---- create ---------------------------------------------------------------------------------- */
+
+/* Whether phases of a part of a bin, counted from the array's origin, are of less than half a turn
+ * everywhere, with some to spare for another sound speed. */
+static bool near_origin(const sonar_mvdr_spec *mvdr, const sonar_params *params) {
+    double farthest_m = 0;
+    for (size_t i = 0; i < params->sensors; i++) {
+        const double *at = params->position_m + 3 * i;
+        farthest_m = fmax(farthest_m, hypot(hypot(at[0], at[1]), at[2]));
+    }
+    const double bin_hz = mvdr->fs_hz / (double)mvdr->length;
+    return !mvdr->tones || farthest_m / params->sound_speed_mps * bin_hz < 0.4;
+}
+
+/* Sums are added where they can be and are fewer numbers than the transforms. */
+static bool can_add(const sonar_split *ranks) {
+    const sonar_mvdr_spec *mvdr = &ranks->specs->mvdr;
+    return ranks->specs->mvdr_enabled && sonar_mvdr_adds(mvdr) &&
+           sonar_mvdr_sums_row(mvdr) <= mvdr->sensors && near_origin(mvdr, ranks->params);
+}
+
+static sonar_mvdr_spec find_solves(const sonar_exchange *x) {
+    const sonar_share own = sonar_exchange_own(x);
+    sonar_mvdr_spec mvdr = x->spec.ranks->specs->mvdr;
+    mvdr.first_bin += own.first - own.below;
+    mvdr.bins = x->spec.ranks->specs->mvdr_enabled ? sonar_share_rows(own) : 0;
+    mvdr.edge_below = own.below;
+    mvdr.edge_above = own.above;
+    if (x->adds) {
+        mvdr.parts = SONAR_MVDR_JOINED;
+        mvdr.tones = NULL; /* the parts have found them */
+    }
+    return mvdr;
+}
+
+/* Sums on their way, of bins or of points: all bins of one rank, one's share of all ranks. */
+static bool make_sums(sonar_exchange *x) {
+    const sonar_mvdr_spec *mvdr = &x->spec.part->mvdr;
+    const size_t points = SONAR_EXCHANGE_POINTS * sonar_exchange_point_doubles(mvdr);
+    const size_t of_bin = sonar_max_size(sonar_mvdr_sums_most(mvdr), points);
+    const size_t products = mvdr->max_new * mvdr->bins * SONAR_MVDR_PRODUCTS;
+    x->sent = sonar_alloc(mvdr->bins * of_bin, sizeof *x->sent);
+    x->received = sonar_alloc(place(x)->ranks * sonar_max_size(x->solves.bins * of_bin, products),
+                              sizeof *x->received);
+    return x->sent && x->received;
+}
+
+static bool make_transforms(sonar_exchange *x) {
+    const sonar_mvdr_spec *mvdr = &x->spec.part->mvdr;
+    size_t rows = 0;
+    for (size_t r = 0; r < place(x)->ranks; r++)
+        rows += sonar_share_rows(share_of(x, r));
+    x->packed = sonar_alloc(mvdr->max_new * rows * mvdr->sensors, sizeof *x->packed);
+    x->unpacked =
+        sonar_alloc(mvdr->max_new * x->solves.bins * x->solves.sensors + 1, sizeof *x->unpacked);
+    return x->packed && x->unpacked;
+}
+
+static bool make_transfers(sonar_exchange *x) {
+    if (!x->spec.part->mvdr_enabled)
+        return true;
+    x->keeps = sonar_alloc(place(x)->ranks * x->spec.part->mvdr.max_new, 1);
+    return x->keeps && (x->adds ? make_sums(x) : make_transforms(x));
+}
+
+static bool make_roots(sonar_exchange *x) {
+    const sonar_specs *specs = x->spec.ranks->specs;
+    const sonar_cbf_spec *cbf = &specs->cbf;
+    const sonar_mvdr_spec *mvdr = &specs->mvdr;
+    const size_t ranks = place(x)->ranks;
+    const size_t far = cbf->bins * sonar_max_size(cbf->directions, SONAR_EXCHANGE_POINTS);
+    const size_t near = cbf->cbf_bins * cbf->ranges * cbf->directions;
+    if (place(x)->rank > 0)
+        return true;
+    x->all = sonar_alloc(ranks * cbf->max_snapshots * sonar_max_size(far, near) +
+                             ranks * (mvdr->ranges + 1) * mvdr->directions,
+                         sizeof(sonar_c32));
+    if (!specs->mvdr_enabled)
+        return x->all;
+    const size_t info[2] = {mvdr->bins, SONAR_MVDR_INFO_FIELDS};
+    x->info = sonar_buffer_view(sonar_alloc(info[0] * info[1], sizeof(float)), SONAR_F32, 2, info);
+    x->whole_spectrum = sonar_alloc(mvdr->bins * mvdr->directions, sizeof *x->whole_spectrum);
+    return x->all && x->info.data && x->whole_spectrum;
+}
+
+sonar_code sonar_exchange_create(const sonar_exchange_spec *spec, sonar_exchange **exchange,
+                                 sonar_error *err) {
+    sonar_exchange *x = *exchange = sonar_alloc(1, sizeof *x);
+    if (x) {
+        x->spec = *spec;
+        x->adds = can_add(spec->ranks);
+        x->solves = find_solves(x);
+        if (make_transfers(x) && make_roots(x))
+            return SONAR_OK;
+    }
+    sonar_exchange_destroy(x);
+    *exchange = NULL;
+    return sonar_fail(err, SONAR_ENOMEM, "cluster", "no memory for what the ranks exchange");
+}
+
+void sonar_exchange_destroy(sonar_exchange *x) {
+    if (!x)
+        return;
+    free(x->keeps);
+    free(x->sent);
+    free(x->received);
+    free(x->packed);
+    free(x->unpacked);
+    free(x->all);
+    free(x->info.data);
+    free(x->whole_spectrum);
+    free(x);
+}
+
+const sonar_mvdr_spec *sonar_exchange_solves(const sonar_exchange *x) {
+    return &x->solves;
+}
+
+bool sonar_exchange_adds(const sonar_exchange *x) {
+    return x->adds;
+}
+
+/* ---- beams ----------------------------------------------------------------------------------- */
+
+/* The same number of bytes from each rank, to the root's `all`. */
+static sonar_code gather_equal(sonar_exchange *x, const void *mine, size_t bytes,
+                               sonar_error *err) {
     size_t size[SONAR_RANKS_MOST];
-    for (size_t r = 0; r < cluster->place.ranks; r++)
+    for (size_t r = 0; r < place(x)->ranks; r++)
         size[r] = bytes;
-    return cluster->ops->gather(mine, size, e->parts->all, err);
+    return ops(x)->gather(mine, size, x->all, err);
 }
-
-/* ---- conventional beams ---------------------------------------------------------------------- */
 
 /* Parts [rank][snapshot][bin][point]. */
 struct parts_in {
@@ -82,113 +260,89 @@ static void make_slice(void *arg, size_t index, size_t worker) {
         to->sum[begin + i] = (float)(to->scale * energy[i]);
 }
 
-static void make_powers(const sonar_engine *e, struct powers to) {
-    const sonar_cbf_spec *cbf = &e->spec.specs->cbf;
+static void make_powers(const sonar_exchange *x, struct powers to) {
+    const sonar_cbf_spec *cbf = &x->spec.part->cbf;
+    const sonar_host *host = x->spec.host;
     to.scale = cbf->fs_hz / (double)cbf->length;
-    e->host->parallel(e->host->ctx, (to.in.points + SLICE - 1) / SLICE, make_slice, &to);
+    host->parallel(host->ctx, (to.in.points + SLICE - 1) / SLICE, make_slice, &to);
 }
 
-static float *surface_of(const struct job *job, sonar_surface surface) {
-    return job->surface && job->work.outputs & SONAR_WANT(surface) ? job->surface[surface].data
-                                                                   : NULL;
+/* Parts of so many points in `bins` bins, as the root has them. */
+static struct parts_in parts_of(const sonar_exchange *x, size_t bins, size_t points) {
+    return (struct parts_in){x->all, place(x)->ranks, x->spec.part->cbf.max_snapshots, bins,
+                             points};
 }
 
-static sonar_code share_far(sonar_engine *e, const struct job *job, sonar_error *err) {
-    const sonar_cbf_spec *cbf = &e->spec.specs->cbf;
-    const sonar_cbf_spec *live = sonar_engine_live_cbf(e, job->work.params);
-    const bool lofar = job->work.outputs & SONAR_WANT(SONAR_CBF_LOFAR);
-    const struct parts_in in = {.all = e->parts->all,
-                                .ranks = place(e)->ranks,
-                                .snapshots = cbf->max_snapshots,
-                                .bins = lofar ? cbf->bins : live->cbf_bins,
-                                .points = cbf->directions};
-    sonar_code code = gather_equal(e, e->parts->far.host.data,
-                                   in.snapshots * in.bins * in.points * sizeof(sonar_c32), err);
-    if (!code && place(e)->rank == 0)
-        make_powers(e, (struct powers){.in = in,
-                                       .rows = surface_of(job, SONAR_CBF_LOFAR),
-                                       .first_row = live->first_bin - cbf->first_bin,
-                                       .row_count = live->bins,
-                                       .first = lofar ? live->cbf_first - cbf->first_bin : 0,
-                                       .bins = live->cbf_bins,
-                                       .sum = surface_of(job, SONAR_CBF_AZIMUTH)});
+/* The ranks' parts to the root, which makes powers of them. */
+static sonar_code gather_parts(sonar_exchange *x, const sonar_c32 *mine, struct powers to,
+                               sonar_error *err) {
+    const size_t values = to.in.snapshots * to.in.bins * to.in.points;
+    const sonar_code code = gather_equal(x, mine, values * sizeof *mine, err);
+    if (!code && place(x)->rank == 0)
+        make_powers(x, to);
     return code;
 }
 
-static sonar_code share_near(sonar_engine *e, const struct job *job, sonar_error *err) {
-    const sonar_cbf_spec *cbf = &e->spec.specs->cbf;
-    const struct parts_in in = {.all = e->parts->all,
-                                .ranks = place(e)->ranks,
-                                .snapshots = cbf->max_snapshots,
-                                .bins = sonar_engine_live_cbf(e, job->work.params)->cbf_bins,
-                                .points = cbf->ranges * cbf->directions};
-    sonar_code code = gather_equal(e, e->parts->near.host.data,
-                                   in.snapshots * in.bins * in.points * sizeof(sonar_c32), err);
-    if (!code && place(e)->rank == 0)
-        make_powers(e, (struct powers){
-                           .in = in, .bins = in.bins, .sum = surface_of(job, SONAR_CBF_NEARFIELD)});
+static float *surface_of(sonar_buffer *all, uint32_t outputs, sonar_surface surface) {
+    return all && outputs & SONAR_WANT(surface) ? all[surface].data : NULL;
+}
+
+sonar_code sonar_exchange_beams(sonar_exchange *x, const sonar_work *work, const sonar_c32 *far,
+                                const sonar_c32 *near, sonar_buffer *surface, sonar_error *err) {
+    const sonar_cbf_spec *cbf = &x->spec.part->cbf, *live = live_cbf(x, work->params);
+    const bool lofar = work->outputs & SONAR_WANT(SONAR_CBF_LOFAR);
+    const struct powers to_far = {
+        .in = parts_of(x, lofar ? cbf->bins : live->cbf_bins, cbf->directions),
+        .rows = surface_of(surface, work->outputs, SONAR_CBF_LOFAR),
+        .first_row = live->first_bin - cbf->first_bin,
+        .row_count = live->bins,
+        .first = lofar ? live->cbf_first - cbf->first_bin : 0,
+        .bins = live->cbf_bins,
+        .sum = surface_of(surface, work->outputs, SONAR_CBF_AZIMUTH)};
+    const struct powers to_near = {.in = parts_of(x, live->cbf_bins, cbf->ranges * cbf->directions),
+                                   .bins = live->cbf_bins,
+                                   .sum = surface_of(surface, work->outputs, SONAR_CBF_NEARFIELD)};
+    sonar_code code = SONAR_OK;
+    if (work->outputs & (SONAR_WANT(SONAR_CBF_AZIMUTH) | SONAR_WANT(SONAR_CBF_LOFAR)))
+        code = gather_parts(x, far, to_far, err);
+    if (!code && work->outputs & SONAR_WANT(SONAR_CBF_NEARFIELD))
+        code = gather_parts(x, near, to_near, err);
     return code;
 }
 
-sonar_code sonar_share_cbf(sonar_engine *e, const struct job *job, sonar_error *err) {
-    const uint32_t far = SONAR_WANT(SONAR_CBF_AZIMUTH) | SONAR_WANT(SONAR_CBF_LOFAR);
-    sonar_code code = job->work.outputs & far ? share_far(e, job, err) : SONAR_OK;
-    if (!code && job->work.outputs & SONAR_WANT(SONAR_CBF_NEARFIELD))
-        code = share_near(e, job, err);
-    return code;
+sonar_code sonar_exchange_point_beams(sonar_exchange *x, const sonar_params *params, size_t n,
+                                      const sonar_c32 *mine, float *power, sonar_error *err) {
+    const size_t bins = live_cbf(x, params)->cbf_bins;
+    return gather_parts(
+        x, mine, (struct powers){.in = parts_of(x, bins, n), .bins = bins, .sum = power}, err);
 }
 
-/* ---- adaptive spectrum ----------------------------------------------------------------------- */
+/* ---- transforms ------------------------------------------------------------------------------ */
 
-/* Those of the live band that lie in the share. */
-static void find_live(const sonar_engine *e, struct share *s) {
-    const size_t made = e->spec.ranks->specs->mvdr.first_bin;
-    const sonar_mvdr_spec *live = sonar_engine_live_mvdr(e, e->spec.ranks->params);
-    const size_t first = live->first_bin - made, end = first + live->bins;
-    s->live_first = sonar_max_size(first, s->first);
-    s->live_bins = sonar_max_size(sonar_min_size(end, s->first + s->bins), s->live_first);
-    s->live_bins -= s->live_first;
-}
-
-/* Tones are found by a bin's neighbours. */
-struct share sonar_share_of(const sonar_engine *e, size_t rank) {
-    const sonar_mvdr_spec *mvdr = &e->spec.ranks->specs->mvdr;
-    const size_t ranks = place(e)->ranks, all = mvdr->bins;
-    struct share s = {.first = all * rank / ranks};
-    s.bins = all * (rank + 1) / ranks - s.first;
-    const bool edges = s.bins && mvdr->tones && !e->parts->adds;
-    s.below = edges && s.first > 0;
-    s.above = edges && s.first + s.bins < all;
-    find_live(e, &s);
-    return s;
-}
-
-sonar_code sonar_share_keep(sonar_engine *e, size_t snapshots, sonar_error *err) {
-    const sonar_cluster *cluster = e->spec.ranks->cluster;
-    struct parts *p = e->parts;
-    sonar_code code = cluster->ops->share(e->keep, snapshots, p->keeps, err);
-    for (size_t r = 0; r < cluster->place.ranks && !code; r++)
+sonar_code sonar_exchange_keep(sonar_exchange *x, size_t snapshots, uint8_t *keep,
+                               sonar_error *err) {
+    const sonar_code code = ops(x)->share(keep, snapshots, x->keeps, err);
+    for (size_t r = 0; r < place(x)->ranks && !code; r++)
         for (size_t i = 0; i < snapshots; i++)
-            e->keep[i] &= p->keeps[r * snapshots + i];
+            keep[i] &= x->keeps[r * snapshots + i];
     return code;
 }
 
-/* This rank's sensors in a bin of the host's transforms. */
-static const sonar_c32 *own_row(const sonar_engine *e, size_t snapshot, size_t bin) {
-    const sonar_buffer *x = &e->side[HOST_SIDE].spectra.mvdr;
-    return (const sonar_c32 *)x->data + (ptrdiff_t)snapshot * x->stride[0] +
-           (ptrdiff_t)bin * x->stride[1];
+/* This rank's sensors in a bin of its transforms. */
+static const sonar_c32 *own_row(const sonar_buffer *own, size_t snapshot, size_t bin) {
+    return (const sonar_c32 *)own->data + (ptrdiff_t)snapshot * own->stride[0] +
+           (ptrdiff_t)bin * own->stride[1];
 }
 
 /* Of this rank's sensors, the bins of every other rank's share. */
-static void pack(const sonar_engine *e, size_t taken, size_t to[]) {
-    const size_t sensors = e->spec.specs->mvdr.sensors;
-    sonar_c32 *at = e->parts->packed;
-    for (size_t r = 0; r < place(e)->ranks; r++) {
-        const struct share s = sonar_share_of(e, r);
-        const size_t rows = r == place(e)->rank ? 0 : sonar_share_rows(s);
+static void pack(const sonar_exchange *x, size_t taken, const sonar_buffer *own, size_t to[]) {
+    const size_t sensors = x->spec.part->mvdr.sensors;
+    sonar_c32 *at = x->packed;
+    for (size_t r = 0; r < place(x)->ranks; r++) {
+        const sonar_share s = share_of(x, r);
+        const size_t rows = r == place(x)->rank ? 0 : sonar_share_rows(s);
         for (size_t i = 0; i < taken; i++, at += rows * sensors)
-            memcpy(at, own_row(e, i, s.first - s.below), rows * sensors * sizeof *at);
+            memcpy(at, own_row(own, i, s.first - s.below), rows * sensors * sizeof *at);
         to[r] = taken * rows * sensors * sizeof *at;
     }
 }
@@ -205,36 +359,34 @@ static void place_sensors(const sonar_c32 *from, const uint32_t *sensor, size_t 
 }
 
 /* The bins of this share, of its own sensors and of what the others have sent. */
-static void unpack(const sonar_engine *e, size_t taken) {
-    const struct parts *p = e->parts;
-    const struct share own = sonar_share_of(e, place(e)->rank);
-    const sonar_c32 *received = p->unpacked;
-    const uint32_t *sensor = e->spec.ranks->sensor;
-    for (size_t r = 0; r < place(e)->ranks; sensor += e->spec.ranks->sensors[r++])
-        for (size_t row = 0; row < taken * p->mvdr.bins; row++) {
-            const size_t n = e->spec.ranks->sensors[r];
-            sonar_c32 *to = (sonar_c32 *)p->input.host.data + row * p->mvdr.sensors;
-            if (r == place(e)->rank) {
-                const size_t bin = own.first - own.below + row % p->mvdr.bins;
-                place_sensors(own_row(e, row / p->mvdr.bins, bin), sensor, n, to);
-                continue;
-            }
-            place_sensors(received, sensor, n, to);
-            received += n;
+static void unpack(const sonar_exchange *x, size_t taken, const sonar_buffer *own,
+                   sonar_c32 *input) {
+    const sonar_share share = sonar_exchange_own(x);
+    const sonar_c32 *received = x->unpacked;
+    const uint32_t *sensor = x->spec.ranks->sensor;
+    const size_t bins = x->solves.bins;
+    for (size_t r = 0; r < place(x)->ranks; sensor += x->spec.ranks->sensors[r++])
+        for (size_t row = 0; row < taken * bins; row++) {
+            const size_t n = x->spec.ranks->sensors[r];
+            const bool mine = r == place(x)->rank;
+            const size_t bin = share.first - share.below + row % bins;
+            place_sensors(mine ? own_row(own, row / bins, bin) : received, sensor, n,
+                          input + row * x->solves.sensors);
+            received += mine ? 0 : n;
         }
 }
 
-sonar_code sonar_share_transforms(sonar_engine *e, size_t taken, sonar_error *err) {
-    const sonar_engine_ranks *ranks = e->spec.ranks;
-    struct parts *p = e->parts;
+sonar_code sonar_exchange_transforms(sonar_exchange *x, size_t taken, const sonar_buffer *own,
+                                     sonar_c32 *input, sonar_error *err) {
     size_t to[SONAR_RANKS_MOST], from[SONAR_RANKS_MOST];
-    const size_t rows = p->has_mvdr ? p->mvdr.bins : 0;
-    pack(e, taken, to);
-    for (size_t r = 0; r < place(e)->ranks; r++)
-        from[r] = r == place(e)->rank ? 0 : taken * rows * ranks->sensors[r] * sizeof(sonar_c32);
-    sonar_code code = ranks->cluster->ops->exchange(p->packed, to, p->unpacked, from, err);
-    if (!code && p->has_mvdr)
-        unpack(e, taken);
+    pack(x, taken, own, to);
+    for (size_t r = 0; r < place(x)->ranks; r++)
+        from[r] = r == place(x)->rank
+                      ? 0
+                      : taken * x->solves.bins * x->spec.ranks->sensors[r] * sizeof(sonar_c32);
+    const sonar_code code = ops(x)->exchange(x->packed, to, x->unpacked, from, err);
+    if (!code && x->solves.bins)
+        unpack(x, taken, own, input);
     return code;
 }
 
@@ -248,99 +400,87 @@ static void add_up(const double *of, size_t ranks, size_t apart, size_t n, doubl
             sum[i] += of[r * apart + i];
 }
 
-sonar_code sonar_share_products(sonar_engine *e, size_t taken, sonar_error *err) {
-    struct parts *p = e->parts;
-    const size_t n = taken * e->spec.specs->mvdr.bins * SONAR_MVDR_PRODUCTS;
-    sonar_code code = e->spec.ranks->cluster->ops->share(p->products.host.data, n * sizeof(double),
-                                                         p->received, err);
+sonar_code sonar_exchange_products(sonar_exchange *x, size_t taken, double *products,
+                                   sonar_error *err) {
+    const size_t n = taken * x->spec.part->mvdr.bins * SONAR_MVDR_PRODUCTS;
+    const sonar_code code = ops(x)->share(products, n * sizeof *products, x->received, err);
     if (!code)
-        add_up(p->received, place(e)->ranks, n, n, p->products.host.data);
+        add_up(x->received, place(x)->ranks, n, n, products);
     return code;
 }
 
-size_t sonar_share_doubles(const sonar_engine *e, size_t bin, size_t taken) {
-    const sonar_mvdr_spec *mvdr = &e->spec.specs->mvdr;
-    const double *plan = (const double *)e->parts->plan.host.data + bin * SONAR_MVDR_PLAN;
+size_t sonar_exchange_doubles(const sonar_exchange *x, const double *plan, size_t bin,
+                              size_t taken) {
+    const sonar_mvdr_spec *mvdr = &x->spec.part->mvdr;
     const size_t rows = sonar_min_size(taken, (size_t)sonar_mvdr_slots(mvdr));
-    return plan[SONAR_MVDR_PLAN_WHOLE] != 0 ? sonar_mvdr_sums_most(mvdr)
-                                            : rows * sonar_mvdr_sums_row(mvdr);
+    return plan[bin * SONAR_MVDR_PLAN + SONAR_MVDR_PLAN_WHOLE] != 0
+               ? sonar_mvdr_sums_most(mvdr)
+               : rows * sonar_mvdr_sums_row(mvdr);
 }
 
 /* The bins of every share, one behind the other; [rank] bytes of each. */
-static void pack_sums(sonar_engine *e, size_t taken, size_t to[]) {
-    struct parts *p = e->parts;
-    const size_t most = p->of_bins.host.shape[1];
-    double *at = p->sent;
-    for (size_t r = 0; r < place(e)->ranks; r++) {
-        const struct share s = sonar_share_of(e, r);
+static void pack_sums(sonar_exchange *x, size_t taken, const double *plan, const double *of_bins,
+                      size_t to[]) {
+    const size_t most = sonar_mvdr_sums_most(&x->spec.part->mvdr);
+    double *at = x->sent;
+    for (size_t r = 0; r < place(x)->ranks; r++) {
+        const sonar_share s = share_of(x, r);
         const double *begin = at;
         for (size_t b = s.first; b < s.first + s.bins; b++) {
-            const size_t n = sonar_share_doubles(e, b, taken);
-            memcpy(at, (const double *)p->of_bins.host.data + b * most, n * sizeof *at);
+            const size_t n = sonar_exchange_doubles(x, plan, b, taken);
+            memcpy(at, of_bins + b * most, n * sizeof *at);
             at += n;
         }
         to[r] = (size_t)(at - begin) * sizeof *at;
     }
 }
 
-/* Of the ranks' sums, the share's added, [bin][most]. */
-static void add_sums(sonar_engine *e, struct share own, size_t taken, size_t apart) {
-    struct parts *p = e->parts;
-    const size_t most = p->added.host.shape[1];
-    const double *from = p->received;
-    for (size_t b = 0; b < own.bins; b++) {
-        const size_t n = sonar_share_doubles(e, own.first + b, taken);
-        add_up(from, place(e)->ranks, apart, n, (double *)p->added.host.data + b * most);
-        from += n;
-    }
-    memcpy(p->share_plan.host.data, (const double *)p->plan.host.data + own.first * SONAR_MVDR_PLAN,
-           own.bins * SONAR_MVDR_PLAN * sizeof(double));
-}
-
-sonar_code sonar_share_sums(sonar_engine *e, size_t taken, sonar_error *err) {
-    struct parts *p = e->parts;
-    const struct share own = sonar_share_of(e, place(e)->rank);
+sonar_code sonar_exchange_sums(sonar_exchange *x, size_t taken, const double *plan,
+                               const double *of_bins, double *added, sonar_error *err) {
+    const sonar_share own = sonar_exchange_own(x);
+    const size_t most = sonar_mvdr_sums_most(&x->solves);
+    const double *from_all = x->received;
     size_t to[SONAR_RANKS_MOST], from[SONAR_RANKS_MOST], doubles = 0;
-    pack_sums(e, taken, to);
+    pack_sums(x, taken, plan, of_bins, to);
     for (size_t b = 0; b < own.bins; b++)
-        doubles += sonar_share_doubles(e, own.first + b, taken);
-    for (size_t r = 0; r < place(e)->ranks; r++)
+        doubles += sonar_exchange_doubles(x, plan, own.first + b, taken);
+    for (size_t r = 0; r < place(x)->ranks; r++)
         from[r] = doubles * sizeof(double);
-    sonar_code code = e->spec.ranks->cluster->ops->exchange(p->sent, to, p->received, from, err);
-    if (!code && own.bins)
-        add_sums(e, own, taken, doubles);
+    const sonar_code code = ops(x)->exchange(x->sent, to, x->received, from, err);
+    for (size_t b = 0; b < own.bins && !code; b++) {
+        const size_t n = sonar_exchange_doubles(x, plan, own.first + b, taken);
+        add_up(from_all, place(x)->ranks, doubles, n, added + b * most);
+        from_all += n;
+    }
     return code;
 }
 
-sonar_code sonar_share_point_sums(sonar_engine *e, size_t n, sonar_error *err) {
-    struct parts *p = e->parts;
-    const size_t of_bin = n * p->of_points.host.shape[2];
-    const size_t own = sonar_share_of(e, place(e)->rank).bins * of_bin;
+sonar_code sonar_exchange_point_sums(sonar_exchange *x, size_t n, const double *of_points,
+                                     double *added, sonar_error *err) {
+    const size_t of_bin = n * sonar_exchange_point_doubles(&x->spec.part->mvdr);
+    const size_t own = sonar_exchange_own(x).bins * of_bin;
     size_t to[SONAR_RANKS_MOST], from[SONAR_RANKS_MOST];
-    for (size_t r = 0; r < place(e)->ranks; r++) {
-        to[r] = sonar_share_of(e, r).bins * of_bin * sizeof(double);
+    for (size_t r = 0; r < place(x)->ranks; r++) {
+        to[r] = share_of(x, r).bins * of_bin * sizeof(double);
         from[r] = own * sizeof(double);
     }
-    sonar_code code =
-        e->spec.ranks->cluster->ops->exchange(p->of_points.host.data, to, p->received, from, err);
+    const sonar_code code = ops(x)->exchange(of_points, to, x->received, from, err);
     if (!code && own)
-        add_up(p->received, place(e)->ranks, own, own, p->added_points.host.data);
+        add_up(x->received, place(x)->ranks, own, own, added);
     return code;
 }
 
 /* ---- solved shares --------------------------------------------------------------------------- */
 
 /* Rows of the live band, f32 [bin][columns], to the root. */
-static sonar_code gather_rows(sonar_engine *e, const struct both *mine, size_t columns, float *all,
+static sonar_code gather_rows(sonar_exchange *x, const float *mine, size_t columns, float *all,
                               sonar_error *err) {
-    const sonar_cluster *cluster = e->spec.ranks->cluster;
-    const struct share own = sonar_share_of(e, cluster->place.rank);
+    const sonar_share own = sonar_exchange_own(x);
     const size_t first = own.below + own.live_first - own.first;
-    const float *rows = own.live_bins ? (const float *)mine->host.data + first * columns : NULL;
     size_t size[SONAR_RANKS_MOST];
-    for (size_t r = 0; r < cluster->place.ranks; r++)
-        size[r] = sonar_share_of(e, r).live_bins * columns * sizeof(float);
-    return cluster->ops->gather(rows, size, all, err);
+    for (size_t r = 0; r < place(x)->ranks; r++)
+        size[r] = share_of(x, r).live_bins * columns * sizeof(float);
+    return ops(x)->gather(own.live_bins ? mine + first * columns : NULL, size, all, err);
 }
 
 /* (fs/N) sum_b P, in double, bin after bin. */
@@ -353,39 +493,36 @@ static void sum_band(const sonar_mvdr_spec *mvdr, size_t bins, const float *rows
     }
 }
 
-static sonar_code share_far_mvdr(sonar_engine *e, const struct job *job, sonar_error *err) {
-    const sonar_mvdr_spec *mvdr = &e->spec.ranks->specs->mvdr;
-    struct parts *p = e->parts;
-    float *spectrum = surface_of(job, SONAR_MVDR_SPECTRUM);
-    float *azimuth = surface_of(job, SONAR_MVDR_AZIMUTH);
-    spectrum = spectrum ? spectrum : p->whole_spectrum;
-    sonar_code code = gather_rows(e, &p->spectrum, mvdr->directions, spectrum, err);
+static sonar_code gather_spectrum(sonar_exchange *x, const float *mine, float *spectrum,
+                                  float *azimuth, sonar_error *err) {
+    const sonar_mvdr_spec *mvdr = &x->spec.ranks->specs->mvdr;
+    spectrum = spectrum ? spectrum : x->whole_spectrum;
+    const sonar_code code = gather_rows(x, mine, mvdr->directions, spectrum, err);
     if (!code && azimuth)
-        sum_band(mvdr, p->whole_info.shape[0], spectrum, azimuth);
+        sum_band(mvdr, x->info.shape[0], spectrum, azimuth);
     return code;
 }
 
-/* n values of each rank that has bins of the live band, one behind the other, to the root's
- * parts->all. */
-static sonar_code gather_live(sonar_engine *e, const void *mine, size_t n, size_t *shares,
+/* n values of each rank that has bins of the live band, one behind the other, to the root's `all`.
+ */
+static sonar_code gather_live(sonar_exchange *x, const float *mine, size_t n, size_t *shares,
                               sonar_error *err) {
-    const sonar_cluster *cluster = e->spec.ranks->cluster;
     size_t size[SONAR_RANKS_MOST];
     *shares = 0;
-    for (size_t r = 0; r < cluster->place.ranks; r++) {
-        const bool has = sonar_share_of(e, r).live_bins > 0;
-        size[r] = has ? n * sizeof(float) : 0;
+    for (size_t r = 0; r < place(x)->ranks; r++) {
+        const bool has = share_of(x, r).live_bins > 0;
+        size[r] = has ? n * sizeof *mine : 0;
         *shares += has;
     }
-    return cluster->ops->gather(mine, size, e->parts->all, err);
+    return ops(x)->gather(mine, size, x->all, err);
 }
 
 /* These, added, to `sum` of the root. */
-static sonar_code gather_shares(sonar_engine *e, const void *mine, size_t n, float *sum,
+static sonar_code gather_shares(sonar_exchange *x, const float *mine, size_t n, float *sum,
                                 sonar_error *err) {
     size_t shares;
-    sonar_code code = gather_live(e, mine, n, &shares, err);
-    const float *of = e->parts->all;
+    const sonar_code code = gather_live(x, mine, n, &shares, err);
+    const float *of = x->all;
     for (size_t i = 0; i < n && !code && sum; i++) {
         double all = 0;
         for (size_t r = 0; r < shares; r++)
@@ -396,10 +533,10 @@ static sonar_code gather_shares(sonar_engine *e, const void *mine, size_t n, flo
 }
 
 /* Bins in which MUSIC has sources, of each rank that has bins of the live band. */
-static void count_subspaces(const sonar_engine *e, double *bins) {
-    const float *info = (const float *)e->parts->whole_info.data + SONAR_MVDR_SUBSPACE;
-    for (size_t r = 0; r < place(e)->ranks; r++) {
-        const size_t rows = sonar_share_of(e, r).live_bins;
+static void count_subspaces(const sonar_exchange *x, double *bins) {
+    const float *info = (const float *)x->info.data + SONAR_MVDR_SUBSPACE;
+    for (size_t r = 0; r < place(x)->ranks; r++) {
+        const size_t rows = share_of(x, r).live_bins;
         if (!rows)
             continue;
         *bins = 0;
@@ -410,76 +547,57 @@ static void count_subspaces(const sonar_engine *e, double *bins) {
 }
 
 /* The mean share of all bins, of which each rank has that of its own. */
-static sonar_code share_music(sonar_engine *e, float *music, sonar_error *err) {
-    const size_t n = e->spec.ranks->specs->mvdr.directions;
+static sonar_code gather_music(sonar_exchange *x, const float *mine, float *music,
+                               sonar_error *err) {
+    const size_t n = x->spec.ranks->specs->mvdr.directions;
     double bins[SONAR_RANKS_MOST];
     size_t shares;
-    sonar_code code = gather_live(e, e->parts->music.host.data, n, &shares, err);
+    const sonar_code code = gather_live(x, mine, n, &shares, err);
     if (code || !music)
         return code;
-    count_subspaces(e, bins);
+    count_subspaces(x, bins);
     for (size_t t = 0; t < n; t++) {
         double all = 0, sum = 0;
         for (size_t r = 0; r < shares; r++) {
             all += bins[r];
-            sum += bins[r] / (double)((const float *)e->parts->all)[r * n + t];
+            sum += bins[r] / (double)((const float *)x->all)[r * n + t];
         }
         music[t] = (float)(all > 0 ? all / sum : 1);
     }
     return SONAR_OK;
 }
 
-sonar_code sonar_share_mvdr(sonar_engine *e, const struct job *job, sonar_error *err) {
-    const sonar_mvdr_spec *mvdr = &e->spec.ranks->specs->mvdr;
-    const uint32_t far = SONAR_WANT(SONAR_MVDR_AZIMUTH) | SONAR_WANT(SONAR_MVDR_SPECTRUM);
-    struct parts *p = e->parts;
-    p->whole_info.shape[0] = sonar_engine_live_mvdr(e, e->spec.ranks->params)->bins;
-    sonar_code code = gather_rows(e, &p->info, SONAR_MVDR_INFO_FIELDS, p->whole_info.data, err);
-    if (!code && job->work.outputs & far)
-        code = share_far_mvdr(e, job, err);
-    if (!code && job->work.outputs & SONAR_WANT(SONAR_MVDR_EIGENVALUES))
-        code = gather_rows(e, &p->eigenvalues, sonar_mvdr_modes(mvdr),
-                           surface_of(job, SONAR_MVDR_EIGENVALUES), err);
-    if (!code && job->work.outputs & SONAR_WANT(SONAR_MVDR_NEARFIELD))
-        code = gather_shares(e, p->close.host.data, mvdr->ranges * mvdr->directions,
-                             surface_of(job, SONAR_MVDR_NEARFIELD), err);
-    if (!code && job->work.outputs & SONAR_WANT(SONAR_MUSIC_AZIMUTH))
-        code = share_music(e, surface_of(job, SONAR_MUSIC_AZIMUTH), err);
+sonar_code sonar_exchange_solved(sonar_exchange *x, uint32_t outputs, const sonar_solved *mine,
+                                 sonar_buffer *surface, sonar_buffer *info, sonar_error *err) {
+    const sonar_mvdr_spec *mvdr = &x->spec.ranks->specs->mvdr;
+    x->info.shape[0] = live_mvdr(x)->bins;
+    *info = x->info;
+    sonar_code code = gather_rows(x, mine->info, SONAR_MVDR_INFO_FIELDS, x->info.data, err);
+    if (!code && outputs & (SONAR_WANT(SONAR_MVDR_AZIMUTH) | SONAR_WANT(SONAR_MVDR_SPECTRUM)))
+        code = gather_spectrum(x, mine->spectrum, surface_of(surface, outputs, SONAR_MVDR_SPECTRUM),
+                               surface_of(surface, outputs, SONAR_MVDR_AZIMUTH), err);
+    if (!code && outputs & SONAR_WANT(SONAR_MVDR_EIGENVALUES))
+        code = gather_rows(x, mine->eigenvalues, sonar_mvdr_modes(mvdr),
+                           surface_of(surface, outputs, SONAR_MVDR_EIGENVALUES), err);
+    if (!code && outputs & SONAR_WANT(SONAR_MVDR_NEARFIELD))
+        code = gather_shares(x, mine->nearfield, mvdr->ranges * mvdr->directions,
+                             surface_of(surface, outputs, SONAR_MVDR_NEARFIELD), err);
+    if (!code && outputs & SONAR_WANT(SONAR_MUSIC_AZIMUTH))
+        code = gather_music(x, mine->music, surface_of(surface, outputs, SONAR_MUSIC_AZIMUTH), err);
     return code;
 }
 
-/* ---- elements and points --------------------------------------------------------------------- */
-
-sonar_code sonar_share_psd(sonar_engine *e, const struct job *job, sonar_error *err) {
-    const sonar_specs *specs = e->spec.specs;
-    const sonar_cluster *cluster = e->spec.ranks->cluster;
-    const size_t bins = sonar_engine_live_cbf(e, job->work.params)->bins;
-    sonar_buffer psd =
-        sonar_buffer_view(e->parts->psd, SONAR_F32, 2, (size_t[]){specs->dft.channels, bins});
-    size_t size[SONAR_RANKS_MOST];
-    if (e->parts->absent)
-        memset(e->parts->psd, 0, psd.bytes);
-    else
-        sonar_element_psd(e, job->work.params, &psd);
-    for (size_t r = 0; r < cluster->place.ranks; r++)
-        size[r] = e->spec.ranks->channels[r] * bins * sizeof(float);
-    return cluster->ops->gather(psd.data, size, surface_of(job, SONAR_ELEMENT_PSD), err);
+sonar_code sonar_exchange_point_powers(sonar_exchange *x, size_t n, const float *mine, float *power,
+                                       sonar_error *err) {
+    return gather_shares(x, mine, n, power, err);
 }
 
-sonar_code sonar_share_points(sonar_engine *e, sonar_engine_stage which, size_t n, float *power,
+/* ---- elements -------------------------------------------------------------------------------- */
+
+sonar_code sonar_exchange_psd(sonar_exchange *x, const sonar_buffer *mine, sonar_buffer *surface,
                               sonar_error *err) {
-    const sonar_cbf_spec *cbf = &e->spec.specs->cbf;
-    struct parts *p = e->parts;
-    const struct parts_in in = {.all = p->all,
-                                .ranks = place(e)->ranks,
-                                .snapshots = cbf->max_snapshots,
-                                .bins = sonar_engine_live_cbf(e, e->last.params)->cbf_bins,
-                                .points = n};
-    if (which == SONAR_ENGINE_MVDR)
-        return gather_shares(e, p->point_power.host.data, n, power, err);
-    sonar_code code = gather_equal(e, p->point_parts.host.data,
-                                   in.snapshots * in.bins * n * sizeof(sonar_c32), err);
-    if (!code && power)
-        make_powers(e, (struct powers){.in = in, .bins = in.bins, .sum = power});
-    return code;
+    size_t size[SONAR_RANKS_MOST];
+    for (size_t r = 0; r < place(x)->ranks; r++)
+        size[r] = x->spec.ranks->channels[r] * mine->shape[1] * sizeof(float);
+    return ops(x)->gather(mine->data, size, surface ? surface[SONAR_ELEMENT_PSD].data : NULL, err);
 }

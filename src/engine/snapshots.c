@@ -62,7 +62,7 @@ sonar_code sonar_snapshots_choose(sonar_engine *e, const sonar_engine_job *given
                                   sonar_error *err) {
     const sonar_specs *specs = e->spec.specs;
     const sonar_window *window = given->window;
-    const size_t lookback = e->parts ? given->lookback : window->lookback;
+    const size_t lookback = e->exchange ? given->lookback : window->lookback;
     if (specs->mvdr_enabled && specs->own_mvdr_dft)
         job->plan = plan_from(specs, window->first_sample, lookback, &e->history.next);
     else
@@ -73,8 +73,9 @@ sonar_code sonar_snapshots_choose(sonar_engine *e, const sonar_engine_job *given
             !given->absent &&
             sonar_window_is_whole(window, sonar_snapshots_first(specs, window, &job->plan, i),
                                   specs->mvdr.length);
-    sonar_code code =
-        e->parts && job->plan.count ? sonar_share_keep(e, job->plan.count, err) : SONAR_OK;
+    sonar_code code = e->exchange && job->plan.count
+                          ? sonar_exchange_keep(e->exchange, job->plan.count, e->keep, err)
+                          : SONAR_OK;
     for (size_t i = 0; i < job->plan.count && !code; i++)
         if (e->keep[i]) {
             note(&e->history, sonar_snapshots_first(specs, window, &job->plan, i),

@@ -135,7 +135,7 @@ struct proposal {
 struct ranks {
     const sonar_cluster *cluster; /* NULL: there is no other rank */
     sonar_config_part *part;      /* whose configuration is the pipeline's */
-    sonar_engine_ranks engine;
+    sonar_split engine;
     size_t sensors[SONAR_RANKS_MOST], channels[SONAR_RANKS_MOST]; /* of each rank */
     size_t sensors_used[SONAR_RANKS_MOST], channels_used;         /* the latter this rank's */
     uint32_t *sensor;                                             /* as the engine's */

@@ -120,11 +120,11 @@ void sonar_ranks_describe_engine(sonar_pipeline *p) {
     struct ranks *ranks = &p->ranks;
     if (!ranks->cluster)
         return;
-    ranks->engine = (sonar_engine_ranks){.cluster = ranks->cluster,
-                                         .specs = &p->whole->specs,
-                                         .sensors = ranks->sensors,
-                                         .channels = ranks->channels,
-                                         .sensor = ranks->sensor};
+    ranks->engine = (sonar_split){.cluster = ranks->cluster,
+                                  .specs = &p->whole->specs,
+                                  .sensors = ranks->sensors,
+                                  .channels = ranks->channels,
+                                  .sensor = ranks->sensor};
     sonar_ranks_adopt(p);
 }
 

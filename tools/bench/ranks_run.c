@@ -22,7 +22,7 @@ typedef struct block {
     sonar_specs specs;
     sonar_params params;
     uint64_t *far_turns, *near_turns; /* of the block */
-    sonar_engine_ranks ranks;
+    sonar_split ranks;
     size_t each[SONAR_RANKS_MOST]; /* sensors of each rank */
     sonar_buffer ring;             /* s16 [sensor][windows * hop] */
     sonar_engine *engine;
@@ -117,12 +117,12 @@ static void make_specs(block *b) {
     specs->cbf.parts = b->cluster != NULL;
     b->outputs = s->c->mvdr_alone ? SONAR_WANT(SONAR_MVDR_AZIMUTH) | SONAR_WANT(SONAR_MVDR_SPECTRUM)
                                   : bench_scene_beams(s);
-    b->ranks = (sonar_engine_ranks){.cluster = b->cluster,
-                                    .specs = &s->specs,
-                                    .params = &s->params,
-                                    .sensors = b->each,
-                                    .channels = b->each,
-                                    .sensor = s->channel};
+    b->ranks = (sonar_split){.cluster = b->cluster,
+                             .specs = &s->specs,
+                             .params = &s->params,
+                             .sensors = b->each,
+                             .channels = b->each,
+                             .sensor = s->channel};
 }
 
 static sonar_code make_surfaces(block *b, sonar_error *err) {
