@@ -15,7 +15,7 @@
 #ifndef SONAR_ENGINE_H
 #define SONAR_ENGINE_H
 
-#include "engine/share.h"
+#include "ranks/exchange.h"
 #include "status/result.h"
 #include "core/window.h"
 #include "status/specs.h"

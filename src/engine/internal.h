@@ -2,7 +2,7 @@
 /* What the engine's own files share. In the order of a window's way: samples.c brings it to the
  * device, snapshots.c says which snapshots it brings, enqueue.c puts the stages' work into queues,
  * graphs.c does so at once from a recording, run.c is the whole order; timing.c measures. Where
- * ranks share the array, parts.c has the steps between their exchanges and share.c these. */
+ * ranks share the array, parts.c has the steps between their exchanges (ranks/exchange.h). */
 #ifndef SONAR_ENGINE_INTERNAL_H
 #define SONAR_ENGINE_INTERNAL_H
 

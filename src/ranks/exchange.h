@@ -11,8 +11,8 @@
  * no samples of the window. One thread at a time, which is that of the cluster's functions; none
  * allocates but create. Errors are the cluster's, after which the ranks can only leave.
  */
-#ifndef SONAR_ENGINE_SHARE_H
-#define SONAR_ENGINE_SHARE_H
+#ifndef SONAR_RANKS_EXCHANGE_H
+#define SONAR_RANKS_EXCHANGE_H
 
 #include "ranks/cluster.h"
 #include "sonar/stages.h"

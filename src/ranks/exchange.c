@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "engine/share.h"
+#include "ranks/exchange.h"
 
 #include <float.h>
 #include <math.h>
