@@ -15,7 +15,7 @@ static const sonar_agree_spec three = {.ranks = 3,
 
 /* The timeline has been silent for long where a test says nothing of it. */
 static sonar_offer none(void) {
-    return (sonar_offer){.channels = 8, .publishes = 1, .idle_ns = 60000LL * MS};
+    return (sonar_offer){.channels = 8, .idle_ns = 60000LL * MS};
 }
 
 static sonar_offer window(uint32_t epoch, uint64_t first_sample, int64_t waited_ms) {

@@ -72,8 +72,8 @@ static void shape_surfaces(const sonar_pipeline *p, sonar_buffer *surface) {
     }
 }
 
-void sonar_result_describe(const sonar_pipeline *p, const sonar_window *window,
-                           sonar_result *result) {
+/* What there is to say before the stages; a result on its way has said what changed. */
+static void describe(const sonar_pipeline *p, const sonar_window *window, sonar_result *result) {
     sonar_buffer surface[SONAR_SURFACES];
     memcpy(surface, result->surface, sizeof surface);
     *result = (sonar_result){.window = window->window,
@@ -81,7 +81,7 @@ void sonar_result_describe(const sonar_pipeline *p, const sonar_window *window,
                              .window_length = p->config->specs.window_length,
                              .utc_ns = window->utc_ns,
                              .epoch = window->epoch,
-                             .params = sonar_params_tell(p->live->params),
+                             .params = sonar_params_tell(sonar_live_whole(p->live)),
                              .cbf_snapshots = p->config->specs.cbf.max_snapshots,
                              .missing_mean = window->missing_mean,
                              .missing_worst = window->missing_worst,
@@ -116,16 +116,6 @@ static void take_back(sonar_pipeline *p) {
 sonar_result *sonar_result_find(sonar_pipeline *p) {
     take_back(p);
     return p->free_results ? p->free_result[--p->free_results] : NULL;
-}
-
-/* With `block`, waits until the output gives one back; else NULL when all are lent. */
-static sonar_result *borrow_result(sonar_pipeline *p) {
-    sonar_result *result = sonar_result_find(p);
-    while (!result && p->config->overload == SONAR_BLOCK && !atomic_load(&p->stopping)) {
-        nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
-        result = sonar_result_find(p);
-    }
-    return result;
 }
 
 /* ---- one window ------------------------------------------------------------------------------ */
@@ -169,8 +159,8 @@ static bool underflows(uint32_t outputs, const sonar_result *result) {
 }
 
 /* What is made of the surfaces once they are there. */
-sonar_code sonar_result_conclude(sonar_pipeline *p, uint32_t outputs, sonar_result *result,
-                                 sonar_error *err) {
+static sonar_code conclude(sonar_pipeline *p, uint32_t outputs, sonar_result *result,
+                           sonar_error *err) {
     int64_t began = sonar_monotonic_ns();
     finish_mvdr_facts(p, outputs, result);
     result->underflow = underflows(outputs, result);
@@ -185,28 +175,40 @@ sonar_code sonar_result_conclude(sonar_pipeline *p, uint32_t outputs, sonar_resu
     return code;
 }
 
-static sonar_code process(sonar_pipeline *p, sonar_window *window, sonar_result *result,
+static sonar_code process(sonar_pipeline *p, const struct turn *turn, bool *cancelled,
                           sonar_error *err) {
+    const sonar_window *window = &turn->window;
     const bool restart = sonar_live_adopt(p, window);
     if (restart || window->restarted)
         sonar_engine_forget(p->engine);
-    uint32_t wanted = result ? sonar_output_wanted(p->output) & p->config->output_topics : 0;
-    if (result) {
-        sonar_result_describe(p, window, result);
-        sonar_live_lend(p, result);
-        sonar_navigate_window(p, window, result);
+    sonar_code code = SONAR_OK;
+    if (p->crossing->missing && turn->wanted & SONAR_WANT(SONAR_ELEMENT_MISSING))
+        code = p->crossing->missing(p, turn, err);
+    if (turn->result) {
+        describe(p, window, turn->result);
+        sonar_ranks_describe(p, turn->result);
+        sonar_live_lend(p, turn->result);
+        sonar_navigate_window(p, window, turn->result);
     }
-    const sonar_engine_job job = {.window = window,
+    const sonar_engine_job job = {.window = turn->samples ? turn->samples : window,
                                   .params = p->live->params,
-                                  .outputs = sonar_pipeline_needed(p->live->plan->config, wanted),
-                                  .surface = result ? result->surface : NULL};
+                                  .outputs =
+                                      sonar_pipeline_needed(p->live->plan->config, turn->wanted),
+                                  .surface = turn->result ? turn->result->surface : NULL,
+                                  .absent = !turn->samples,
+                                  .lookback = window->lookback};
     const int64_t began = sonar_monotonic_ns();
-    sonar_code code = sonar_engine_run(p->engine, &job, err);
+    if (!code)
+        code = sonar_engine_run(p->engine, &job, err);
     sonar_latency_add(p, SONAR_LATENCY_ENGINE, began);
-    if (code || !result || sonar_pool_cancelled(p->pool))
+    code = p->crossing->cancelled(p, code, cancelled, err);
+    if (code || *cancelled)
         return code;
-    result->present = wanted & job.outputs;
-    return sonar_result_conclude(p, job.outputs, result, err);
+    if (turn->result) {
+        turn->result->present = turn->wanted & job.outputs;
+        code = conclude(p, job.outputs, turn->result, err);
+    }
+    return p->crossing->end(p, code, cancelled, err);
 }
 
 void sonar_data_note_failure(struct progress *progress, const sonar_error *err) {
@@ -217,25 +219,14 @@ void sonar_data_note_failure(struct progress *progress, const sonar_error *err) 
     atomic_store_explicit(&progress->failed_new, true, memory_order_release);
 }
 
-/* Stop came while it was in work: some of its tasks were not run. Not a failure. */
-static bool give_up(sonar_pipeline *p, sonar_result *result) {
-    if (!sonar_pool_cancelled(p->pool))
-        return false;
-    if (result)
-        sonar_result_keep(p, result);
-    sonar_mask_finish(p);
-    atomic_store(&p->progress.window_given_up, true);
-    atomic_store(&p->progress.busy_since_ns, 0);
-    return true;
-}
-
 /* A result is on its way that says what has changed. */
 static void told(sonar_pipeline *p) {
     struct versions *v = &p->versions;
     v->mask_changed = v->config_changed = v->mvdr_restarted = false;
 }
 
-void sonar_result_publish(sonar_pipeline *p, sonar_result *result) {
+/* On its way (NULL: there is none), and then the stages' times are taken. */
+static void publish(sonar_pipeline *p, sonar_result *result) {
     const int64_t posted = sonar_monotonic_ns();
     const bool sent = result && sonar_output_post(p->output, result);
     if (sent)
@@ -256,58 +247,97 @@ static void finish(sonar_pipeline *p, bool good, int64_t began_ns) {
     atomic_fetch_add(&p->progress.busy_ns, (uint64_t)(sonar_monotonic_ns() - began_ns));
 }
 
-/* False: there is nothing left to work with, or to do. */
-static bool handle(sonar_pipeline *p, sonar_window *window) {
-    int64_t began = sonar_monotonic_ns();
+/* False: there is nothing left to work with, or to do. Where stop came while the window was in
+ * work, some of its tasks were not run: it is given up, which is no failure. */
+static bool handle(sonar_pipeline *p, struct turn *turn) {
+    const int64_t began = sonar_monotonic_ns();
     atomic_store(&p->progress.busy_since_ns, began);
-    sonar_latency_begin(p, window, began);
+    sonar_latency_begin(p, &turn->window, began);
     sonar_error err = {0};
-    sonar_result *result = borrow_result(p);
-    if (!result)
+    bool cancelled = false;
+    turn->result = p->crossing->result(p, &turn->wanted);
+    if (!turn->result && sonar_is_root(p))
         atomic_fetch_add(&p->progress.results_dropped, 1);
-    sonar_code code = process(p, window, result, &err);
-    if (give_up(p, result))
-        return false;
-    if (code)
+    const sonar_code code = process(p, turn, &cancelled, &err);
+    const bool good = !code && !cancelled;
+    if (good)
+        publish(p, turn->result);
+    else if (turn->result)
+        sonar_result_keep(p, turn->result);
+    if (cancelled)
+        atomic_store(&p->progress.window_given_up, true);
+    else if (code)
         sonar_data_note_failure(&p->progress, &err);
-    if (!code)
-        sonar_result_publish(p, result);
-    else if (result)
-        sonar_result_keep(p, result);
-    finish(p, !code, began);
-    if (!code)
-        return true;
-    sonar_engine_forget(p->engine); /* nobody knows how much of it has come to the covariance */
-    return sonar_pipeline_recover(p, &err);
+    finish(p, good, began);
+    return good || (!cancelled && p->crossing->recover(p, &err));
 }
+
+/* ---- one process ----------------------------------------------------------------------------- */
+
+static enum next next_window(sonar_pipeline *p, struct turn *turn) {
+    if (atomic_load(&p->stopping))
+        return SONAR_NEXT_LEAVE;
+    const bool draining = atomic_load(&p->draining); /* first: no window can come after it */
+    if (atomic_load(&p->training_since_ns) && !draining && !sonar_pipeline_retrain(p))
+        return SONAR_NEXT_LEAVE;
+    turn->samples = &turn->window;
+    if (sonar_ingest_take(p->ingest, &turn->window))
+        return SONAR_NEXT_WORK;
+    if (draining)
+        return SONAR_NEXT_LEAVE;
+    take_back(p);
+    sonar_engine_prefetch(p->engine);
+    sonar_engine_rest(p->engine);
+    sonar_wake_wait(sonar_ingest_fd(p->ingest), 50);
+    return SONAR_NEXT_LOOK;
+}
+
+/* With `block`, waits until the output gives one back; else NULL when all are lent. */
+static sonar_result *borrow_result(sonar_pipeline *p, uint32_t *wanted) {
+    sonar_result *result = sonar_result_find(p);
+    while (!result && p->config->overload == SONAR_BLOCK && !atomic_load(&p->stopping)) {
+        nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+        result = sonar_result_find(p);
+    }
+    *wanted = result ? sonar_output_wanted(p->output) & p->config->output_topics : 0;
+    return result;
+}
+
+/* Then it does not matter that something has failed. */
+static sonar_code is_cancelled(sonar_pipeline *p, sonar_code code, bool *cancelled,
+                               sonar_error *err) {
+    (void)err;
+    *cancelled = sonar_pool_cancelled(p->pool);
+    return *cancelled ? SONAR_OK : code;
+}
+
+static bool recover(sonar_pipeline *p, const sonar_error *why) {
+    sonar_engine_forget(p->engine); /* it is not known how much has come to the covariance */
+    return sonar_pipeline_recover(p, why);
+}
+
+const struct crossing sonar_crossing_none = {.next = next_window,
+                                             .result = borrow_result,
+                                             .cancelled = is_cancelled,
+                                             .end = is_cancelled,
+                                             .recover = recover};
+
+/* ---- the thread ------------------------------------------------------------------------------ */
 
 void *sonar_data_thread(void *arg) {
     sonar_pipeline *p = arg;
+    struct turn turn;
+    enum next next;
     sonar_denormals_flush();
     sonar_engine_use(p->engine, NULL); /* if that fails, so will the first window, and say why */
-    if (p->ranks.cluster) {
-        sonar_ranks_work(p);
-        atomic_store(&p->drained, true);
-        return NULL;
-    }
-    while (!atomic_load(&p->stopping)) {
-        sonar_window window;
+    do {
         atomic_fetch_add_explicit(&p->progress.rounds, 1, memory_order_relaxed);
-        bool draining = atomic_load(&p->draining); /* before taking: no window can come after it */
-        if (atomic_load(&p->training_since_ns) && !draining && !sonar_pipeline_retrain(p))
-            break;
-        if (sonar_ingest_take(p->ingest, &window)) {
-            if (!handle(p, &window))
-                break;
-            continue;
-        }
-        if (draining)
-            break;
-        take_back(p);
-        sonar_engine_prefetch(p->engine);
-        sonar_engine_rest(p->engine);
-        sonar_wake_wait(sonar_ingest_fd(p->ingest), 50);
-    }
+        turn = (struct turn){0};
+        next = p->crossing->next(p, &turn);
+        if (next == SONAR_NEXT_WORK && !handle(p, &turn))
+            next = SONAR_NEXT_LEAVE;
+    } while (next != SONAR_NEXT_LEAVE);
+    sonar_ranks_leave(p);
     atomic_store(&p->drained, true);
     return NULL;
 }

@@ -145,7 +145,7 @@ struct ranks {
     sonar_window window;         /* taken from ingest and not worked on yet, */
     bool has;                    /* if so */
     uint32_t timeline_of_ingest; /* how many it has begun before the one of the last window */
-    int64_t worked_ns;           /* when a window was worked on last, or the start */
+    int64_t worked_ns;           /* when a window was worked on last, or the start; 0: now */
     sonar_result *result;        /* root: for the next window; NULL: none is free */
     float *missing, *lost;       /* root: [channel] of the array; [channel] of this rank, all 1 */
     void *measures; /* root: [sensor] of the ranks' elements, one rank's behind the other's */
@@ -161,9 +161,43 @@ struct ranks {
     atomic_bool left; /* all have left together */
 };
 
+/* A window as the data thread works on it. */
+struct turn {
+    sonar_window window;         /* as the whole array has it */
+    const sonar_window *samples; /* this rank's; NULL: it has none of it */
+    uint32_t wanted;             /* SONAR_WANT bits of what is to be published */
+    sonar_result *result;        /* NULL: none is free, or another rank is the root */
+};
+
+enum next { SONAR_NEXT_LOOK = 0, SONAR_NEXT_WORK, SONAR_NEXT_LEAVE };
+
+/* What a window's work does otherwise where ranks share the array: data.c has the table of one
+ * process, ranks.c that of ranks, whose functions are collective. Data thread. */
+struct crossing {
+    /* Takes the next window, or waits a moment for it (LOOK), or ends the thread (LEAVE). */
+    enum next (*next)(sonar_pipeline *pipeline, struct turn *turn);
+    /* A free result and what is wanted of it; NULL: none. */
+    sonar_result *(*result)(sonar_pipeline *pipeline, uint32_t *wanted);
+    /* turn->window.missing becomes that of the whole array; NULL: it is. */
+    sonar_code (*missing)(sonar_pipeline *pipeline, const struct turn *turn, sonar_error *err);
+    /* After the stages, of which `code` is the outcome: has stop come in the middle of the window,
+     * on any rank? */
+    sonar_code (*cancelled)(sonar_pipeline *pipeline, sonar_code code, bool *cancelled,
+                            sonar_error *err);
+    /* Before an evaluation of n directions; NULL: it takes no other rank. */
+    sonar_code (*ask)(sonar_pipeline *pipeline, sonar_engine_stage beamformer, size_t n,
+                      const sonar_look *look, sonar_error *err);
+    /* The same after the last evaluation of the window. */
+    sonar_code (*end)(sonar_pipeline *pipeline, sonar_code code, bool *cancelled, sonar_error *err);
+    /* After a failed window. False: the thread ends. */
+    bool (*recover)(sonar_pipeline *pipeline, const sonar_error *why);
+};
+extern const struct crossing sonar_crossing_none, sonar_crossing_ranks;
+
 struct sonar_pipeline {
     const sonar_config *config; /* with ranks, this one's part */
     const sonar_config *whole;  /* of the array; that, without */
+    const struct crossing *crossing;
     struct ranks ranks;
     void (*log)(void *ctx, sonar_level level, const char *where, const char *text);
     void *log_ctx;
@@ -240,12 +274,10 @@ void sonar_ranks_destroy(sonar_pipeline *pipeline);
 void sonar_ranks_describe_engine(sonar_pipeline *pipeline);
 /* The parameters are others: so are the whole array's. Data thread. */
 void sonar_ranks_adopt(sonar_pipeline *pipeline);
-/* The data thread's work where there are several ranks, until they leave together. */
-void sonar_ranks_work(sonar_pipeline *pipeline);
-/* Asks the other ranks for their parts of an evaluation (n directions); none of them waits for
- * another before the window is over. */
-sonar_code sonar_ranks_ask(sonar_pipeline *pipeline, sonar_engine_stage beamformer, size_t n,
-                           const sonar_look *look, sonar_error *err);
+/* The data thread ends: a window or a result that is still held goes back. */
+void sonar_ranks_leave(sonar_pipeline *pipeline);
+/* What a result says of ranks that are absent from its window. Data thread. */
+void sonar_ranks_describe(const sonar_pipeline *pipeline, sonar_result *result);
 /* Counters of the whole array and a line for each rank, as they told last. Control thread. */
 void sonar_ranks_read(sonar_pipeline *pipeline, sonar_status *status);
 static inline bool sonar_is_root(const sonar_pipeline *pipeline) {
@@ -257,13 +289,7 @@ void *sonar_data_thread(void *pipeline);
 /* Results between two windows: one that is free (NULL: all are lent), and back. */
 sonar_result *sonar_result_find(sonar_pipeline *pipeline);
 void sonar_result_keep(sonar_pipeline *pipeline, sonar_result *result);
-/* What there is to say before and after the stages; a result on its way has said what changed. */
-void sonar_result_describe(const sonar_pipeline *pipeline, const sonar_window *window,
-                           sonar_result *result);
-sonar_code sonar_result_conclude(sonar_pipeline *pipeline, uint32_t outputs, sonar_result *result,
-                                 sonar_error *err);
-/* On its way (NULL: there is none), and then the stages' times are taken. */
-void sonar_result_publish(sonar_pipeline *pipeline, sonar_result *result);
+/* A window has failed: the control thread logs it. */
 void sonar_data_note_failure(struct progress *progress, const sonar_error *err);
 uint32_t sonar_pipeline_needed(const sonar_config *config, uint32_t wanted);
 /* mask.c: element health. Needs a version. */

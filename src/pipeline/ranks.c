@@ -67,8 +67,10 @@ static void warn_if_bound(const sonar_pipeline *p, const sonar_config_part *part
 
 sonar_code sonar_ranks_create(sonar_pipeline *p, const sonar_config *c, sonar_error *err) {
     struct ranks *ranks = &p->ranks;
+    p->crossing = &sonar_crossing_none;
     if (!c->cluster || c->cluster->place.ranks < 2)
         return SONAR_OK;
+    p->crossing = &sonar_crossing_ranks;
     const sonar_rank_place *place = &c->cluster->place;
     sonar_code code = compare_files(c, err);
     if (!code)
@@ -160,7 +162,6 @@ static void prepare(sonar_pipeline *p, sonar_offer *offer) {
     offer->asks = sonar_monotonic_ns() - ranks->told_ns >= TELL_NS;
     if (!ranks->result)
         ranks->result = sonar_result_find(p);
-    offer->publishes = ranks->result != NULL;
     offer->blocked = !ranks->result && p->config->overload == SONAR_BLOCK;
     offer->wanted = ranks->result ? sonar_output_wanted(p->output) & p->config->output_topics : 0;
 }
@@ -279,6 +280,7 @@ static sonar_window whole_window(const sonar_pipeline *p, const sonar_verdict *v
     const struct ranks *ranks = &p->ranks;
     sonar_window w = {.window = v->window,
                       .first_sample = v->first_sample,
+                      .lookback = (size_t)v->lookback,
                       .epoch = ranks->timeline.epoch,
                       .restarted = v->restarted,
                       .missing = ranks->missing};
@@ -301,27 +303,22 @@ static sonar_window whole_window(const sonar_pipeline *p, const sonar_verdict *v
     return w;
 }
 
-static sonar_code gather_missing(sonar_pipeline *p, const sonar_verdict *v, sonar_error *err) {
+static sonar_code gather_missing(sonar_pipeline *p, const struct turn *turn, sonar_error *err) {
     const struct ranks *ranks = &p->ranks;
     size_t size[SONAR_RANKS_MOST];
     for (size_t r = 0; r < ranks->agree.ranks; r++)
         size[r] = ranks->channels[r] * sizeof(float);
-    return ops(p)->gather(v->present[own_rank(p)] ? ranks->window.missing : ranks->lost, size,
+    return ops(p)->gather(turn->samples ? turn->samples->missing : ranks->lost, size,
                           ranks->missing, err);
 }
 
-static void describe(sonar_pipeline *p, const sonar_verdict *v, const sonar_window *window,
-                     sonar_result *result) {
+void sonar_ranks_describe(const sonar_pipeline *p, sonar_result *result) {
     const struct ranks *ranks = &p->ranks;
-    sonar_result_describe(p, window, result);
-    result->params = sonar_params_tell(p->live->whole);
     for (size_t r = 0; r < ranks->agree.ranks; r++)
-        if (!v->present[r]) {
+        if (!ranks->present[r]) {
             result->params.sensors_used -= ranks->sensors_used[r];
             result->ranks_absent++;
         }
-    sonar_live_lend(p, result);
-    sonar_navigate_window(p, window, result);
 }
 
 /* What the root asks of the others. */
@@ -330,8 +327,9 @@ struct question {
     sonar_look look[SONAR_ENGINE_POINTS];
 };
 
-sonar_code sonar_ranks_ask(sonar_pipeline *p, sonar_engine_stage beamformer, size_t n,
-                           const sonar_look *look, sonar_error *err) {
+/* None of the other ranks waits for another before the window is over. */
+static sonar_code ask(sonar_pipeline *p, sonar_engine_stage beamformer, size_t n,
+                      const sonar_look *look, sonar_error *err) {
     struct question q = {.beamformer = beamformer, .points = (uint32_t)n};
     if (n)
         memcpy(q.look, look, n * sizeof *look);
@@ -352,110 +350,62 @@ static sonar_code answer(sonar_pipeline *p, sonar_error *err) {
 }
 
 /* Has any rank been stopped in the middle of the window? */
-static sonar_code share_cancelled(sonar_pipeline *p, bool *cancelled, sonar_error *err) {
+static sonar_code share_cancelled(sonar_pipeline *p, sonar_code code, bool *cancelled,
+                                  sonar_error *err) {
     const uint8_t mine = sonar_pool_cancelled(p->pool);
     uint8_t all[SONAR_RANKS_MOST];
-    sonar_code code = ops(p)->share(&mine, 1, all, err);
-    *cancelled = false;
+    if (!code)
+        code = ops(p)->share(&mine, 1, all, err);
     for (size_t r = 0; r < p->ranks.agree.ranks && !code; r++)
         *cancelled = *cancelled || all[r];
     return code;
 }
 
-static sonar_code process(sonar_pipeline *p, const sonar_verdict *v, sonar_result *result,
-                          bool *cancelled, sonar_error *err) {
-    struct ranks *ranks = &p->ranks;
-    const bool present = v->present[own_rank(p)];
-    const uint32_t wanted = ranks->offer[0].wanted;
-    const sonar_window whole = whole_window(p, v);
-    sonar_latency_begin(p, &whole, sonar_monotonic_ns());
-    const bool anew = sonar_live_adopt(p, &whole);
-    sonar_code code = SONAR_OK;
-    if (anew || v->restarted)
-        sonar_engine_forget(p->engine);
-    if (wanted & SONAR_WANT(SONAR_ELEMENT_MISSING))
-        code = gather_missing(p, v, err);
-    if (result)
-        describe(p, v, &whole, result);
-    const sonar_engine_job job = {.window = present ? &ranks->window : &whole,
-                                  .params = p->live->params,
-                                  .outputs = sonar_pipeline_needed(p->live->plan->config, wanted),
-                                  .surface = result ? result->surface : NULL,
-                                  .absent = !present,
-                                  .lookback = (size_t)v->lookback};
-    const int64_t began = sonar_monotonic_ns();
-    if (!code)
-        code = sonar_engine_run(p->engine, &job, err);
-    sonar_latency_add(p, SONAR_LATENCY_ENGINE, began);
-    ranks->has = ranks->has && !present; /* the engine has given it back */
-    if (!code)
-        code = share_cancelled(p, cancelled, err);
-    if (code || *cancelled)
+static sonar_code end(sonar_pipeline *p, sonar_code code, bool *cancelled, sonar_error *err) {
+    (void)cancelled;
+    if (code)
         return code;
-    if (!sonar_is_root(p))
-        return answer(p, err);
-    if (result) {
-        result->present = wanted & job.outputs;
-        code = sonar_result_conclude(p, job.outputs, result, err);
-    }
-    return code ? code : sonar_ranks_ask(p, SONAR_ENGINE_CBF, 0, NULL, err);
+    return sonar_is_root(p) ? ask(p, SONAR_ENGINE_CBF, 0, NULL, err) : answer(p, err);
 }
 
 /* Nothing else is left: the ranks no longer know of each other what they do. The program leaves,
  * and mpirun ends the others. */
-static void give_up(sonar_pipeline *p, const sonar_error *why) {
-    sonar_data_note_failure(&p->progress, why);
+static bool give_up(sonar_pipeline *p, const sonar_error *why) {
     pthread_mutex_lock(&p->change.lock);
     snprintf(p->change.text, sizeof p->change.text, "rank %zu failed: %.60s: %.100s", own_rank(p),
              why->where, why->text);
     pthread_mutex_unlock(&p->change.lock);
     atomic_store(&p->gave_up, true);
-}
-
-static void finish(sonar_pipeline *p, sonar_result *result, int64_t began_ns) {
-    sonar_result_publish(p, result);
-    sonar_mask_finish(p);
-    atomic_fetch_add(&p->progress.windows_processed, 1);
-    atomic_store(&p->progress.busy_since_ns, 0); /* first: nobody may count it twice */
-    atomic_fetch_add(&p->progress.busy_ns, (uint64_t)(sonar_monotonic_ns() - began_ns));
-}
-
-/* False: there is nothing left to do. */
-static bool handle(sonar_pipeline *p, const sonar_verdict *v) {
-    struct ranks *ranks = &p->ranks;
-    const int64_t began = sonar_monotonic_ns();
-    sonar_result *result = ranks->result;
-    sonar_error err = {0};
-    bool cancelled = false;
-    ranks->result = NULL;
-    atomic_store(&p->progress.busy_since_ns, began);
-    if (!result && sonar_is_root(p))
-        atomic_fetch_add(&p->progress.results_dropped, 1);
-    memcpy(ranks->present, v->present, sizeof ranks->present);
-    const sonar_code code = process(p, v, result, &cancelled, &err);
-    if (!code && !cancelled) {
-        finish(p, result, began);
-        return true;
-    }
-    if (result)
-        sonar_result_keep(p, result);
-    sonar_mask_finish(p);
-    if (code)
-        give_up(p, &err);
-    else
-        atomic_store(&p->progress.window_given_up, true);
-    atomic_store(&p->progress.busy_since_ns, 0);
     return false;
 }
 
-/* A window that lacks more of the whole array than is allowed is dropped by all. */
-static bool lacks_too_much(sonar_pipeline *p, const sonar_verdict *v) {
-    if (whole_window(p, v).missing_mean <= p->config->max_missing_share)
-        return false;
-    p->ranks.windows_missing++;
-    if (v->present[own_rank(p)])
-        release(p);
-    return true;
+/* The window, if it is one to be worked on: where it lacks more of the whole array than is allowed,
+ * all ranks drop it. */
+static enum next take(sonar_pipeline *p, const sonar_verdict *v, struct turn *turn) {
+    struct ranks *ranks = &p->ranks;
+    const bool present = v->present[own_rank(p)];
+    for (size_t r = 0; r < ranks->agree.ranks; r++)
+        ranks->absent[r] += !v->present[r];
+    ranks->worked_ns = 0;
+    turn->window = whole_window(p, v);
+    turn->samples = present ? &ranks->window : NULL;
+    if (turn->window.missing_mean > p->config->max_missing_share) {
+        ranks->windows_missing++;
+        if (present)
+            release(p);
+        return SONAR_NEXT_LOOK;
+    }
+    memcpy(ranks->present, v->present, sizeof ranks->present);
+    ranks->has = ranks->has && !present; /* the engine gives it back */
+    return SONAR_NEXT_WORK;
+}
+
+/* The root has it since the round began. */
+static sonar_result *hand_over(sonar_pipeline *p, uint32_t *wanted) {
+    sonar_result *result = p->ranks.result;
+    p->ranks.result = NULL;
+    *wanted = p->ranks.offer[0].wanted;
+    return result;
 }
 
 /* ---- all rounds ------------------------------------------------------------------------------ */
@@ -482,39 +432,42 @@ static sonar_code share_offers(sonar_pipeline *p, sonar_error *err) {
     return code ? code : sonar_propose_round(p, err);
 }
 
-/* False: all leave. */
-static bool round_of(sonar_pipeline *p) {
+static enum next next_round(sonar_pipeline *p, struct turn *turn) {
     struct ranks *ranks = &p->ranks;
     sonar_error err = {0};
+    if (!ranks->worked_ns)
+        ranks->worked_ns = sonar_monotonic_ns();
     if (share_offers(p, &err)) {
+        sonar_data_note_failure(&p->progress, &err);
         give_up(p, &err);
-        return false;
+        return SONAR_NEXT_LEAVE;
     }
     const sonar_verdict v = sonar_agree(&ranks->agree, ranks->offer, &ranks->timeline);
     if (v.drop[own_rank(p)] && ranks->has) {
         ranks->windows_foreign++;
         release(p);
     }
-    if (v.kind == SONAR_ROUND_RUN) {
-        for (size_t r = 0; r < ranks->agree.ranks; r++)
-            ranks->absent[r] += !v.present[r];
-        const bool goes_on = lacks_too_much(p, &v) || handle(p, &v);
-        ranks->worked_ns = sonar_monotonic_ns();
-        return goes_on;
-    }
+    if (v.kind == SONAR_ROUND_RUN)
+        return take(p, &v, turn);
     if (v.kind == SONAR_ROUND_WAIT)
         wait_for_more(p);
-    return v.kind == SONAR_ROUND_WAIT;
+    return v.kind == SONAR_ROUND_WAIT ? SONAR_NEXT_LOOK : SONAR_NEXT_LEAVE;
 }
 
-void sonar_ranks_work(sonar_pipeline *p) {
-    p->ranks.worked_ns = sonar_monotonic_ns();
-    do
-        atomic_fetch_add_explicit(&p->progress.rounds, 1, memory_order_relaxed);
-    while (round_of(p));
+void sonar_ranks_leave(sonar_pipeline *p) {
+    if (!p->ranks.cluster)
+        return;
     release(p);
     if (p->ranks.result)
         sonar_result_keep(p, p->ranks.result);
     p->ranks.result = NULL;
     atomic_store(&p->ranks.left, !atomic_load(&p->gave_up));
 }
+
+const struct crossing sonar_crossing_ranks = {.next = next_round,
+                                              .result = hand_over,
+                                              .missing = gather_missing,
+                                              .cancelled = share_cancelled,
+                                              .ask = ask,
+                                              .end = end,
+                                              .recover = give_up};

@@ -38,7 +38,6 @@ typedef struct sonar_offer {
     uint32_t epoch, frame_flags;
     uint32_t timeline; /* of this rank's ingest: how many it has begun before */
     uint32_t wanted;   /* SONAR_WANT bits of what is to be published; the root's counts */
-    uint8_t publishes; /* the root: somewhere to put what is wanted */
     uint8_t asks;      /* it asks all to tell of themselves before anything else */
     uint8_t blocked;   /* it waits for such a place, and all wait for it */
     uint8_t has; /* a window; all above but channels, round_first, idle_ns, wanted and these is
