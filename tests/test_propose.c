@@ -84,8 +84,8 @@ Test(propose, every_configuration_fits_a_letter) {
         enum { HEAD_MOST = 128 };
         free(sonar_config_given(is, &bytes));
         cr_expect_gt(bytes, 4 * 20 * sensors[i]);
-        cr_expect_leq(HEAD_MOST + bytes + sensors[i], p->ranks.change.room, "%zu: %zu", sensors[i],
-                      bytes);
+        cr_expect_leq(HEAD_MOST + bytes + sensors[i], sonar_letters_room(p->ranks.change.letters),
+                      "%zu: %zu", sensors[i], bytes);
         close_rank(p);
         sonar_config_destroy(is);
         sonar_config_destroy(was);
@@ -103,7 +103,7 @@ Test(propose, more_keys_than_there_is_room_for_are_refused) {
     cr_expect_str_eq(err.where, "security");
     cr_expect(strstr(err.text, "900 keys of allow_senders and 200 of allow_readers were read"));
     cr_expect(strstr(err.text, "room for 1030: fewer, or a restart"), "%s", err.text);
-    cr_expect_geq(p->ranks.change.room, 1030 * SONAR_KEY_BYTES);
+    cr_expect_geq(sonar_letters_room(p->ranks.change.letters), 1030 * SONAR_KEY_BYTES);
     free(key);
     close_rank(p);
     config->security.allowed[SONAR_READERS].count = 0; /* there were none */

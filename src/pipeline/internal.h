@@ -15,6 +15,7 @@
 #include <stdatomic.h>
 
 #include "ranks/agree.h"
+#include "ranks/letters.h"
 #include "core/core.h"
 #include "detect/detect.h"
 #include "detect/sides.h"
@@ -108,27 +109,13 @@ struct layout {
     const sonar_backend *place[SONAR_ENGINE_STAGES];
 };
 
-/* A change on its way to all ranks (propose.c): the root's control thread writes a letter, its data
- * thread sends it, every control thread makes what it asks for, and when all have said that they
- * can, all hold it from the same round on. */
-enum { SONAR_NO_ANSWER = 0, SONAR_READY, SONAR_REFUSED };
-enum { SONAR_NO_OUTCOME = 0, SONAR_HELD, SONAR_DROPPED };
-enum { SONAR_REFUSAL_BYTES = 320 };
-
+/* A change on its way to all ranks (propose.c). Control thread's. */
 struct proposal {
-    uint8_t *letter; /* [room]; who has it goes by `asked` */
-    size_t room, bytes;
-    atomic_bool asked; /* root: to be sent; others: to be read. The other thread clears it */
-    atomic_int answer; /* control's */
-    char why[SONAR_REFUSAL_BYTES];     /* before it refuses: the reason */
-    struct live *made;                 /* before it is ready: the version, or NULL */
-    atomic_int outcome;                /* data's, until control has looked */
-    char refused[SONAR_REFUSAL_BYTES]; /* before it is dropped: the first refusal of all */
-    bool in_flight;                    /* data: sent, and not settled */
-    int wake;                          /* data wakes control */
-    uint8_t *mask;   /* control: [sensor] of the array, that the letter takes out... */
-    bool masks;      /* ...if it does */
-    bool tells_mask; /* control of the root: nobody waits for it, the log tells it */
+    sonar_letters *letters; /* NULL: there is no other rank */
+    struct live *made;      /* the version that the letter asks for, or NULL; data: to hold it */
+    uint8_t *mask;          /* [sensor] of the array, that the letter takes out... */
+    bool masks;             /* ...if it does */
+    bool tells_mask;        /* the root: no caller waits for it, the log tells it */
 };
 
 /* What a rank has besides (ranks.c). The data thread's, but for what is atomic or never changes. */
@@ -344,15 +331,10 @@ sonar_code sonar_propose(sonar_pipeline *pipeline, sonar_config *config, sonar_e
 sonar_code sonar_propose_keys(sonar_pipeline *pipeline, const sonar_security *security,
                               sonar_error *err);
 sonar_code sonar_propose_record(sonar_pipeline *pipeline, bool record, sonar_error *err);
-/* One is on its way. Control thread of the root. */
-bool sonar_propose_is_busy(const sonar_pipeline *pipeline);
 /* Other ranks do what the root asks for, and all look at what has come of it. Control thread. */
 void sonar_propose_attend(sonar_pipeline *pipeline);
 /* Sensors that the letter in work takes out; NULL: none. Control thread of the others. */
 const uint8_t *sonar_propose_mask(const sonar_pipeline *pipeline);
-/* What a rank's offer says of it, and what follows from all offers. Data thread. */
-void sonar_propose_offer(sonar_pipeline *pipeline, sonar_offer *offer);
-sonar_code sonar_propose_round(sonar_pipeline *pipeline, sonar_error *err);
 /* Frees versions that nobody needs any more, and logs those that have been adopted. Control
  * thread. */
 void sonar_live_tick(sonar_pipeline *pipeline);

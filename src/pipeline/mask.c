@@ -40,7 +40,7 @@ void sonar_mask_destroy(sonar_pipeline *p) {
 /* What fails is tried again a second later. */
 static bool offer(sonar_pipeline *p) {
     sonar_error err = {0};
-    if (!p->versions.mask_wanted || sonar_propose_is_busy(p))
+    if (!p->versions.mask_wanted || sonar_letters_busy(p->ranks.change.letters))
         return false;
     if (sonar_pipeline_reconfigure(p, NULL, &err)) {
         sonar_log(&p->host, SONAR_ERROR, err.where, "%s: the mask stays as it is", err.text);

@@ -238,7 +238,7 @@ bool sonar_pipeline_left(const sonar_pipeline *p) {
 }
 
 int sonar_pipeline_fd(const sonar_pipeline *p) {
-    return p->ranks.cluster ? p->ranks.change.wake : -1;
+    return sonar_letters_fd(p->ranks.change.letters);
 }
 
 void sonar_pipeline_attend(sonar_pipeline *p) {

@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Changes where several ranks share the array: all ranks take one over with the same window, or
- * none does. The root's control thread makes what is wanted for itself, writes it into a letter and
- * has its data thread send it. The control thread of every other rank does the same by the letter
- * and says so, or why it cannot; the offers of the rounds tell (ranks/agree.h). In the first
- * round in which all are ready all hold the change, and the next window is under it; in the first
- * in which one refuses all drop it. One change is on its way at a time. */
+/* Changes where several ranks share the array: what stands in the letters (ranks/letters.h) by
+ * which all ranks take one over with the same window, or none does. The root makes what is wanted
+ * for itself and writes it down; every other rank makes the same by the letter. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "pipeline/internal.h"
 
@@ -42,137 +38,49 @@ static size_t room_for(const sonar_config *c) {
            most_keys(c) * SONAR_KEY_BYTES;
 }
 
-/* The most that any rank counts: what a file gives of its defaults, and keys, are each rank's own.
- */
-static sonar_code agree_on_room(sonar_pipeline *p, sonar_error *err) {
-    struct proposal *c = &p->ranks.change;
-    const size_t mine = room_for(p->whole);
-    size_t all[SONAR_RANKS_MOST];
-    const sonar_code code = p->ranks.cluster->ops->share(&mine, sizeof mine, all, err);
-    for (size_t r = 0; r < p->ranks.cluster->place.ranks && !code; r++)
-        c->room = sonar_max_size(c->room, all[r]);
-    return code;
+/* The version that was made holds. Data thread. */
+static void hold_version(void *ctx) {
+    sonar_pipeline *p = ctx;
+    if (p->ranks.change.made)
+        sonar_live_hold(p, p->ranks.change.made);
 }
 
+/* Ranks have room for the most that any counts: what a file gives of its defaults, and keys, are
+ * each rank's own. */
 sonar_code sonar_propose_create(sonar_pipeline *p, sonar_error *err) {
     struct proposal *c = &p->ranks.change;
-    if (!p->ranks.cluster)
-        return SONAR_OK;
-    const sonar_code code = agree_on_room(p, err);
+    const sonar_code code = sonar_letters_create(p->ranks.cluster, room_for(p->whole), hold_version,
+                                                 p, &c->letters, err);
     if (code)
         return code;
-    c->letter = sonar_alloc(c->room, 1);
     c->mask = sonar_alloc(p->whole->sensors, 1);
-    c->wake = sonar_wake_create();
-    return c->letter && c->mask && c->wake >= 0
-               ? SONAR_OK
-               : sonar_fail(err, SONAR_ENOMEM, "cluster", "no memory for changes");
+    return c->mask ? SONAR_OK : sonar_fail(err, SONAR_ENOMEM, "cluster", "no memory for changes");
 }
 
 void sonar_propose_destroy(sonar_pipeline *p) {
-    struct proposal *c = &p->ranks.change;
-    if (c->letter && c->wake >= 0)
-        close(c->wake);
-    free(c->letter);
-    free(c->mask);
-}
-
-/* ---- data thread ----------------------------------------------------------------------------- */
-
-void sonar_propose_offer(sonar_pipeline *p, sonar_offer *offer) {
-    struct proposal *c = &p->ranks.change;
-    const bool asked = atomic_load(&c->asked);
-    offer->answer = (uint8_t)atomic_load(&c->answer);
-    if (sonar_is_root(p))
-        offer->letter = asked && !c->in_flight ? c->bytes : 0;
-    else
-        offer->busy = asked || offer->answer || atomic_load(&c->outcome);
-}
-
-/* Nobody is still at the change before. */
-static sonar_code send_letter(sonar_pipeline *p, sonar_error *err) {
-    const struct ranks *ranks = &p->ranks;
-    struct proposal *c = &p->ranks.change;
-    const size_t bytes = ranks->offer[0].letter;
-    const sonar_code code = ranks->cluster->ops->broadcast(c->letter, bytes, err);
-    c->in_flight = true;
-    c->bytes = bytes;
-    atomic_store(&c->asked, !sonar_is_root(p));
-    if (!sonar_is_root(p))
-        sonar_wake_signal(c->wake);
-    return code;
-}
-
-static void settle(struct proposal *c, int outcome) {
-    c->in_flight = false;
-    atomic_store(&c->outcome, outcome);
-    sonar_wake_signal(c->wake);
-}
-
-/* The reasons of those that refuse, and of them the first rank's. */
-static sonar_code drop(sonar_pipeline *p, sonar_error *err) {
-    const struct ranks *ranks = &p->ranks;
-    struct proposal *c = &p->ranks.change;
-    char mine[SONAR_REFUSAL_BYTES] = "", all[SONAR_RANKS_MOST][SONAR_REFUSAL_BYTES];
-    if (ranks->offer[ranks->cluster->place.rank].answer == SONAR_REFUSED)
-        memcpy(mine, c->why, sizeof mine);
-    const sonar_code code = ranks->cluster->ops->share(mine, sizeof mine, all, err);
-    size_t first = 0;
-    while (first < ranks->agree.ranks && ranks->offer[first].answer != SONAR_REFUSED)
-        first++;
-    memcpy(c->refused, all[first], sizeof c->refused);
-    settle(c, SONAR_DROPPED);
-    return code;
-}
-
-sonar_code sonar_propose_round(sonar_pipeline *p, sonar_error *err) {
-    const struct ranks *ranks = &p->ranks;
-    struct proposal *c = &p->ranks.change;
-    bool busy = false, refused = false, ready = true;
-    for (size_t r = 0; r < ranks->agree.ranks; r++) {
-        busy = busy || ranks->offer[r].busy;
-        refused = refused || ranks->offer[r].answer == SONAR_REFUSED;
-        ready = ready && ranks->offer[r].answer == SONAR_READY;
-    }
-    if (!c->in_flight)
-        return ranks->offer[0].letter && !busy ? send_letter(p, err) : SONAR_OK;
-    if (refused)
-        return drop(p, err);
-    if (ready && c->made)
-        sonar_live_hold(p, c->made);
-    if (ready)
-        settle(c, SONAR_HELD);
-    return SONAR_OK;
+    sonar_letters_destroy(p->ranks.change.letters);
+    free(p->ranks.change.mask);
 }
 
 /* ---- letters --------------------------------------------------------------------------------- */
 
 static struct letter head_of(const struct proposal *c) {
     struct letter head;
-    memcpy(&head, c->letter, sizeof head);
+    memcpy(&head, sonar_letters_read(c->letters), sizeof head);
     return head;
 }
 
 static const uint8_t *body_of(const struct proposal *c) {
-    return c->letter + sizeof(struct letter);
+    return sonar_letters_read(c->letters) + sizeof(struct letter);
 }
 
 /* Two parts behind the head. */
 static sonar_code write_letter(struct proposal *c, const struct letter *head, const void *first,
                                size_t first_bytes, const void *second, size_t second_bytes,
                                sonar_error *err) {
-    c->bytes = sizeof *head + first_bytes + second_bytes;
-    if (c->bytes > c->room)
-        return sonar_fail(err, SONAR_EINVAL, "cluster",
-                          "the change has %zu bytes, and the ranks have room for %zu: restart with "
-                          "it in the file",
-                          c->bytes, c->room);
-    memcpy(c->letter, head, sizeof *head);
-    if (first_bytes)
-        memcpy(c->letter + sizeof *head, first, first_bytes);
-    if (second_bytes)
-        memcpy(c->letter + sizeof *head + first_bytes, second, second_bytes);
-    return SONAR_OK;
+    const sonar_letter_part part[] = {
+        {head, sizeof *head}, {first, first_bytes}, {second, second_bytes}};
+    return sonar_letters_write(c->letters, 3, part, err);
 }
 
 static sonar_code write_version(sonar_pipeline *p, const sonar_config *config, sonar_error *err) {
@@ -243,12 +151,11 @@ static void answer(sonar_pipeline *p) {
     struct proposal *c = &p->ranks.change;
     const struct letter head = head_of(c);
     sonar_error err = {0};
+    char why[320];
     const sonar_code code = head.kind == LETTER_VERSION ? make_version(p, &head, &err) : SONAR_OK;
-    if (code)
-        snprintf(c->why, sizeof c->why, "rank %zu: %.64s: %.200s", p->ranks.cluster->place.rank,
-                 err.where, err.text);
-    atomic_store(&c->answer, code ? SONAR_REFUSED : SONAR_READY);
-    atomic_store(&c->asked, false); /* after that: it is busy all the time */
+    snprintf(why, sizeof why, "rank %zu: %.64s: %.200s", p->ranks.cluster->place.rank, err.where,
+             err.text);
+    sonar_letters_answer(c->letters, code ? why : NULL);
 }
 
 /* ---- what comes of it ------------------------------------------------------------------------ */
@@ -278,7 +185,8 @@ static void hold(sonar_pipeline *p) {
         sonar_mask_tell(p);
 }
 
-static void forget(sonar_pipeline *p) {
+/* It is not to be. */
+static void forget(sonar_pipeline *p, const char *why) {
     struct proposal *c = &p->ranks.change;
     if (c->made && sonar_is_root(p) && !c->tells_mask)
         c->made->plan->owned = NULL; /* the configuration is the caller's again */
@@ -286,81 +194,49 @@ static void forget(sonar_pipeline *p) {
         sonar_live_drop(p, c->made);
     if (!c->tells_mask)
         return;
-    sonar_log(&p->host, SONAR_ERROR, "array.auto_mask", "%s: the mask stays as it is", c->refused);
+    sonar_log(&p->host, SONAR_ERROR, "array.auto_mask", "%s: the mask stays as it is", why);
     p->versions.mask_wanted = true;
 }
 
 /* After the outcome is there. */
 static void finish(sonar_pipeline *p) {
     struct proposal *c = &p->ranks.change;
-    if (atomic_load(&c->outcome) == SONAR_HELD)
+    if (sonar_letters_outcome(c->letters) == SONAR_HELD)
         hold(p);
     else
-        forget(p);
+        forget(p, sonar_letters_refusal(c->letters));
     c->made = NULL;
     c->tells_mask = false;
-    atomic_store(&c->answer, SONAR_NO_ANSWER);
-    atomic_store(&c->outcome, SONAR_NO_OUTCOME); /* after that: it is busy all the time */
+    sonar_letters_close(c->letters);
     sonar_live_tick(p);
 }
 
 void sonar_propose_attend(sonar_pipeline *p) {
     struct proposal *c = &p->ranks.change;
-    if (!p->ranks.cluster)
+    if (!c->letters)
         return;
-    sonar_wake_clear(c->wake);
-    if (!sonar_is_root(p) && atomic_load(&c->asked))
+    sonar_letters_clear(c->letters);
+    if (sonar_letters_asked(c->letters))
         answer(p);
-    if (atomic_load(&c->outcome))
+    if (sonar_letters_outcome(c->letters))
         finish(p);
 }
 
 /* ---- the root -------------------------------------------------------------------------------- */
 
-bool sonar_propose_is_busy(const sonar_pipeline *p) {
-    return atomic_load(&p->ranks.change.answer) != SONAR_NO_ANSWER;
-}
-
-static void start(struct proposal *c) {
-    atomic_store(&c->answer, SONAR_READY);
-    atomic_store(&c->asked, true); /* after that: the letter is the data thread's */
-}
-
-/* Other ranks need no longer than this one, but may be at something else. */
-static const int64_t patience_ns = 20000000000;
-
-/* Until the outcome is there. False: the ranks have ended. */
-static bool await_outcome(sonar_pipeline *p) {
-    struct proposal *c = &p->ranks.change;
-    const int64_t until = sonar_monotonic_ns() + patience_ns;
-    while (!atomic_load(&c->outcome)) {
-        if (atomic_load(&p->drained) || !p->thread_started)
-            return atomic_load(&c->outcome) != SONAR_NO_OUTCOME;
-        if (sonar_monotonic_ns() > until && atomic_load(&c->answer) == SONAR_READY) {
-            snprintf(c->why, sizeof c->why, "a rank has not answered within %d s",
-                     (int)(patience_ns / 1000000000));
-            atomic_store(&c->answer, SONAR_REFUSED);
-        }
-        sonar_wake_wait(c->wake, 20);
-    }
-    return true;
-}
-
 /* Waits for what is on its way. */
 static sonar_code conclude(sonar_pipeline *p, sonar_error *err) {
-    struct proposal *c = &p->ranks.change;
-    if (!await_outcome(p)) {
-        snprintf(c->refused, sizeof c->refused, "the ranks have ended");
-        atomic_store(&c->outcome, SONAR_DROPPED);
-    }
-    const bool held = atomic_load(&c->outcome) == SONAR_HELD;
+    sonar_letters *letters = p->ranks.change.letters;
+    sonar_letters_await(letters, p->thread_started ? &p->drained : NULL);
+    const bool held = sonar_letters_outcome(letters) == SONAR_HELD;
     finish(p);
-    return held ? SONAR_OK : sonar_fail(err, SONAR_EINVAL, "cluster", "%s", c->refused);
+    return held ? SONAR_OK
+                : sonar_fail(err, SONAR_EINVAL, "cluster", "%s", sonar_letters_refusal(letters));
 }
 
 static void await_earlier(sonar_pipeline *p) {
     sonar_error unused;
-    if (sonar_propose_is_busy(p))
+    if (sonar_letters_busy(p->ranks.change.letters))
         conclude(p, &unused);
 }
 
@@ -371,11 +247,10 @@ static sonar_code begin(sonar_pipeline *p, sonar_config *config, sonar_error *er
         code = write_version(p, config, err);
     c->tells_mask = !config;
     if (!code) {
-        start(c);
+        sonar_letters_send(c->letters);
         return SONAR_OK;
     }
-    snprintf(c->refused, sizeof c->refused, "%.300s", err->text);
-    forget(p);
+    forget(p, err->text);
     c->made = NULL;
     c->tells_mask = false;
     return code;
@@ -405,7 +280,7 @@ sonar_code sonar_propose_keys(sonar_pipeline *p, const sonar_security *security,
                                          ring[1].key, ring[1].count * SONAR_KEY_BYTES, err);
     if (code)
         return code;
-    start(c);
+    sonar_letters_send(c->letters);
     return conclude(p, err);
 }
 
@@ -416,6 +291,6 @@ sonar_code sonar_propose_record(sonar_pipeline *p, bool record, sonar_error *err
     const sonar_code code = write_letter(c, &head, NULL, 0, NULL, 0, err);
     if (code)
         return code;
-    start(c);
+    sonar_letters_send(c->letters);
     return conclude(p, err);
 }

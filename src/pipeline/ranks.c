@@ -177,7 +177,7 @@ static void make_offer(sonar_pipeline *p, sonar_offer *offer) {
     offer->measured = sonar_elements_measured(p->elements);
     offer->round_first = sonar_elements_began(p->elements);
     offer->judged = p->judged && !sonar_elements_measured(p->judged);
-    sonar_propose_offer(p, offer);
+    sonar_letters_offer(ranks->change.letters, offer);
     prepare(p, offer);
     offer->idle_ns = sonar_monotonic_ns() - ranks->worked_ns;
     if (!ranks->has) {
@@ -429,7 +429,7 @@ static sonar_code share_offers(sonar_pipeline *p, sonar_error *err) {
         code = share_tales(p, err);
     if (!code)
         code = sonar_mask_share(p, err);
-    return code ? code : sonar_propose_round(p, err);
+    return code ? code : sonar_letters_round(p->ranks.change.letters, p->ranks.offer, err);
 }
 
 static enum next next_round(sonar_pipeline *p, struct turn *turn) {
