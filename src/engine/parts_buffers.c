@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* What an engine has besides the others' buffers where there are ranks, made once. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "engine/internal.h"
 
@@ -26,93 +27,78 @@ static void free_both(const sonar_engine *e, const struct stage *stage, struct b
         sonar_engine_owner(e)->buffer_destroy(&both->host);
 }
 
-static sonar_code make_cbf(sonar_engine *e, sonar_error *err) {
+struct row {
+    struct both *both;
+    const struct stage *stage; /* that reads or makes it */
+    bool there;
+    sonar_dtype dtype;
+    int rank;
+    size_t shape[3];
+};
+
+enum { BUFFERS = 17 };
+
+/* Those of a stage that is not made are not there either. */
+static void list(sonar_engine *e, struct row rows[BUFFERS]) {
+    struct parts *p = &e->parts;
     const sonar_cbf_spec *cbf = &e->spec.specs->cbf;
-    struct parts *p = &e->parts;
-    const size_t n = cbf->max_snapshots;
-    sonar_code code = make_both(e, &e->cbf, SONAR_C32, 3, (size_t[]){n, cbf->bins, cbf->directions},
-                                &p->far, err);
-    if (!code && cbf->ranges)
-        code =
-            make_both(e, &e->cbf, SONAR_C32, 3,
-                      (size_t[]){n, cbf->cbf_bins, cbf->ranges * cbf->directions}, &p->near, err);
-    if (!code)
-        code = make_both(e, &e->cbf, SONAR_C32, 3, (size_t[]){n, cbf->bins, SLAB}, &p->point_parts,
-                         err);
-    return code;
-}
-
-/* What a rank's own sums are in. */
-static sonar_code make_sums(sonar_engine *e, sonar_error *err) {
-    struct parts *p = &e->parts;
-    const sonar_mvdr_spec *mvdr = &e->spec.specs->mvdr;
-    const size_t bins = mvdr->bins, each = sonar_exchange_point_doubles(mvdr);
-    const size_t most = sonar_mvdr_sums_most(mvdr);
-    sonar_code code =
-        make_both(e, &e->sums, SONAR_F64, 3, (size_t[]){mvdr->max_new, bins, SONAR_MVDR_PRODUCTS},
-                  &p->products, err);
-    if (!code)
-        code =
-            make_both(e, &e->sums, SONAR_F64, 2, (size_t[]){bins, SONAR_MVDR_PLAN}, &p->plan, err);
-    if (!code)
-        code = make_both(e, &e->sums, SONAR_F64, 2, (size_t[]){bins, most}, &p->of_bins, err);
-    if (!code)
-        code =
-            make_both(e, &e->sums, SONAR_F64, 3, (size_t[]){bins, SLAB, each}, &p->of_points, err);
-    return code;
-}
-
-/* The input of the stage that solves. */
-static sonar_code make_input(sonar_engine *e, sonar_error *err) {
-    struct parts *p = &e->parts;
-    const sonar_mvdr_spec *mvdr = &e->solves;
-    const size_t each = sonar_exchange_point_doubles(mvdr);
-    if (!e->sums.ops)
-        return make_both(e, &e->mvdr, SONAR_C32, 3,
-                         (size_t[]){mvdr->max_new, mvdr->bins, mvdr->sensors}, &p->input, err);
-    sonar_code code = make_both(e, &e->mvdr, SONAR_F64, 2, (size_t[]){mvdr->bins, SONAR_MVDR_PLAN},
-                                &p->share_plan, err);
-    if (!code)
-        code = make_both(e, &e->mvdr, SONAR_F64, 2,
-                         (size_t[]){mvdr->bins, sonar_mvdr_sums_most(mvdr)}, &p->added, err);
-    if (!code)
-        code = make_both(e, &e->mvdr, SONAR_F64, 3, (size_t[]){mvdr->bins, SLAB, each},
-                         &p->added_points, err);
-    return code;
-}
-
-static sonar_code make_mvdr(sonar_engine *e, sonar_error *err) {
-    struct parts *p = &e->parts;
-    const sonar_mvdr_spec *mvdr = &e->solves;
-    sonar_code code = e->sums.ops ? make_sums(e, err) : SONAR_OK;
-    if (code || !mvdr->bins)
-        return code;
-    code = make_input(e, err);
-    if (!code)
-        code = make_both(e, &e->mvdr, SONAR_F32, 2, (size_t[]){mvdr->bins, mvdr->directions},
-                         &p->spectrum, err);
-    if (!code)
-        code = make_both(e, &e->mvdr, SONAR_F32, 2, (size_t[]){mvdr->bins, SONAR_MVDR_INFO_FIELDS},
-                         &p->info, err);
-    if (!code)
-        code = make_both(e, &e->mvdr, SONAR_F32, 2, (size_t[]){mvdr->bins, sonar_mvdr_modes(mvdr)},
-                         &p->eigenvalues, err);
-    if (!code && mvdr->ranges)
-        code = make_both(e, &e->mvdr, SONAR_F32, 2, (size_t[]){mvdr->ranges, mvdr->directions},
-                         &p->close, err);
-    if (!code && mvdr->music)
-        code = make_both(e, &e->mvdr, SONAR_F32, 1, (size_t[]){mvdr->directions}, &p->music, err);
-    if (!code && !e->sums.ops)
-        code = sonar_engine_make_aim(e, SONAR_ENGINE_MVDR, mvdr->sensors, &p->whole, err);
-    if (!code)
-        code = make_both(e, &e->mvdr, SONAR_F32, 1, (size_t[]){SLAB}, &p->point_power, err);
-    return code;
+    const sonar_mvdr_spec *part = &e->spec.specs->mvdr, *own = &e->solves;
+    const bool adds = e->sums.ops, solves = e->mvdr.ops, joins = adds && solves;
+    const size_t n = cbf->max_snapshots, angles = own->directions;
+    const size_t each = adds ? sonar_exchange_point_doubles(part) : 0;
+    const size_t of_part = adds ? sonar_mvdr_sums_most(part) : 0;
+    const size_t of_own = joins ? sonar_mvdr_sums_most(own) : 0;
+    const struct row all[BUFFERS] = {
+        {&p->far, &e->cbf, true, SONAR_C32, 3, {n, cbf->bins, cbf->directions}},
+        {&p->near,
+         &e->cbf,
+         cbf->ranges,
+         SONAR_C32,
+         3,
+         {n, cbf->cbf_bins, cbf->ranges * cbf->directions}},
+        {&p->point_parts, &e->cbf, true, SONAR_C32, 3, {n, cbf->bins, SLAB}},
+        {&p->products,
+         &e->sums,
+         adds,
+         SONAR_F64,
+         3,
+         {part->max_new, part->bins, SONAR_MVDR_PRODUCTS}},
+        {&p->plan, &e->sums, adds, SONAR_F64, 2, {part->bins, SONAR_MVDR_PLAN}},
+        {&p->of_bins, &e->sums, adds, SONAR_F64, 2, {part->bins, of_part}},
+        {&p->of_points, &e->sums, adds, SONAR_F64, 3, {part->bins, SLAB, each}},
+        {&p->share_plan, &e->mvdr, joins, SONAR_F64, 2, {own->bins, SONAR_MVDR_PLAN}},
+        {&p->added, &e->mvdr, joins, SONAR_F64, 2, {own->bins, of_own}},
+        {&p->added_points, &e->mvdr, joins, SONAR_F64, 3, {own->bins, SLAB, each}},
+        {&p->input,
+         &e->mvdr,
+         solves && !adds,
+         SONAR_C32,
+         3,
+         {own->max_new, own->bins, own->sensors}},
+        {&p->spectrum, &e->mvdr, solves, SONAR_F32, 2, {own->bins, angles}},
+        {&p->info, &e->mvdr, solves, SONAR_F32, 2, {own->bins, SONAR_MVDR_INFO_FIELDS}},
+        {&p->eigenvalues,
+         &e->mvdr,
+         solves,
+         SONAR_F32,
+         2,
+         {own->bins, solves ? sonar_mvdr_modes(own) : 0}},
+        {&p->close, &e->mvdr, solves && own->ranges, SONAR_F32, 2, {own->ranges, angles}},
+        {&p->music, &e->mvdr, solves && own->music, SONAR_F32, 1, {angles}},
+        {&p->point_power, &e->mvdr, solves, SONAR_F32, 1, {SLAB}},
+    };
+    memcpy(rows, all, sizeof all);
 }
 
 sonar_code sonar_parts_make_buffers(sonar_engine *e, sonar_error *err) {
-    sonar_code code = make_cbf(e, err);
-    if (!code)
-        code = make_mvdr(e, err);
+    struct row rows[BUFFERS];
+    sonar_code code = SONAR_OK;
+    list(e, rows);
+    for (struct row *r = rows; r < rows + BUFFERS && !code; r++)
+        if (r->there)
+            code = make_both(e, r->stage, r->dtype, r->rank, r->shape, r->both, err);
+    if (!code && e->mvdr.ops && !e->sums.ops)
+        code = sonar_engine_make_aim(e, SONAR_ENGINE_MVDR, e->solves.sensors, &e->parts.whole, err);
     if (code)
         return code;
     e->parts.psd =
@@ -122,18 +108,10 @@ sonar_code sonar_parts_make_buffers(sonar_engine *e, sonar_error *err) {
 }
 
 void sonar_parts_free_buffers(sonar_engine *e) {
-    struct parts *p = &e->parts;
-    struct both *const of_cbf[] = {&p->far, &p->near, &p->point_parts};
-    struct both *const of_mvdr[] = {
-        &p->input,       &p->spectrum,   &p->info,  &p->eigenvalues,  &p->close,
-        &p->point_power, &p->share_plan, &p->added, &p->added_points, &p->music};
-    struct both *const of_sums[] = {&p->products, &p->plan, &p->of_bins, &p->of_points};
-    for (size_t i = 0; i < sizeof of_sums / sizeof *of_sums; i++)
-        free_both(e, &e->sums, of_sums[i]);
-    for (size_t i = 0; i < sizeof of_cbf / sizeof *of_cbf; i++)
-        free_both(e, &e->cbf, of_cbf[i]);
-    for (size_t i = 0; i < sizeof of_mvdr / sizeof *of_mvdr; i++)
-        free_both(e, &e->mvdr, of_mvdr[i]);
-    sonar_engine_free_aim(&p->whole);
-    free(p->psd);
+    struct row rows[BUFFERS];
+    list(e, rows);
+    for (struct row *r = rows; r < rows + BUFFERS; r++)
+        free_both(e, r->stage, r->both);
+    sonar_engine_free_aim(&e->parts.whole);
+    free(e->parts.psd);
 }
