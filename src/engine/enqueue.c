@@ -25,14 +25,6 @@ static sonar_code transform(sonar_engine *e, const struct job *job, const struct
     return dft->ops->execute(dft->self, dft->side->queue, in, out, &work, err);
 }
 
-/* Snapshots [0, count) of the MVDR's input on one side. */
-static sonar_buffer snapshots_of(const struct side *side, size_t count) {
-    sonar_buffer in = side->spectra.mvdr;
-    in.shape[0] = count;
-    in.bytes = sonar_buffer_count(&in) * sizeof(sonar_c32);
-    return in;
-}
-
 static sonar_code transform_cbf(sonar_engine *e, const struct job *job, sonar_error *err) {
     const sonar_specs *specs = e->spec.specs;
     const struct stage *dft = &e->dft;
@@ -94,7 +86,7 @@ static sonar_code run_cbf(sonar_engine *e, const struct job *job, sonar_error *e
 static sonar_code run_mvdr(sonar_engine *e, const struct job *job, sonar_error *err) {
     if (!e->spec.specs->mvdr_enabled || e->exchange)
         return SONAR_OK;
-    sonar_buffer in = snapshots_of(e->mvdr.side, job->taken);
+    sonar_buffer in = sonar_engine_rows(&e->mvdr.side->spectra.mvdr, 0, job->taken);
     sonar_code code = sonar_timing_begin(e, SONAR_ENGINE_MVDR, err);
     if (!code)
         code = e->mvdr.ops->execute(e->mvdr.self, e->mvdr.side->queue, &in, e->buffers.mvdr,
@@ -125,7 +117,8 @@ sonar_code sonar_enqueue_transfer(sonar_engine *e, const struct job *job, size_t
     if (cbf || psd)
         code = device->backend->copy(device->queue, &from->spectra.cbf, &to->spectra.cbf, err);
     if (mvdr && !code) {
-        sonar_buffer out = snapshots_of(from, taken), in = snapshots_of(to, taken);
+        sonar_buffer out = sonar_engine_rows(&from->spectra.mvdr, 0, taken),
+                     in = sonar_engine_rows(&to->spectra.mvdr, 0, taken);
         code = device->backend->copy(device->queue, &out, &in, err);
     }
     if ((cbf || mvdr) && from == device && !code)

@@ -204,6 +204,15 @@ static inline const sonar_mvdr_spec *sonar_engine_live_mvdr(const struct sonar_e
                                                             const sonar_params *params) {
     return params->mvdr ? params->mvdr : &engine->spec.specs->mvdr;
 }
+/* Rows [first, first + count) of a dense buffer. */
+static inline sonar_buffer sonar_engine_rows(const sonar_buffer *all, size_t first, size_t count) {
+    const size_t row = (size_t)all->stride[0] * sonar_dtype_size(all->dtype);
+    sonar_buffer rows = *all;
+    rows.data = (char *)all->data + first * row;
+    rows.shape[0] = count;
+    rows.bytes = count * row;
+    return rows;
+}
 /* run.c: power of every channel of this engine in the beamformers' bins. */
 void sonar_element_psd(const struct sonar_engine *engine, const sonar_params *params,
                        sonar_buffer *psd);

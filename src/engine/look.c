@@ -5,26 +5,18 @@
 
 #include "engine/internal.h"
 
-static sonar_buffer rows_of(const sonar_buffer *all, size_t first, size_t n) {
-    const size_t columns = all->rank > 1 ? all->shape[1] : 1;
-    sonar_buffer rows = sonar_buffer_view(NULL, all->dtype, all->rank, (size_t[]){n, columns});
-    rows.data = (char *)all->data + first * columns * sonar_dtype_size(all->dtype);
-    rows.space = all->space;
-    return rows;
-}
-
 sonar_code sonar_look_send(sonar_engine *e, struct aim *aim, size_t n, sonar_error *err) {
     const struct side *side = aim->steer.side;
-    const sonar_buffer from = rows_of(&e->buffers.host_looks, 0, n);
-    sonar_buffer to = rows_of(&aim->looks, 0, n);
+    const sonar_buffer from = sonar_engine_rows(&e->buffers.host_looks, 0, n);
+    sonar_buffer to = sonar_engine_rows(&aim->looks, 0, n);
     return side->backend->copy(side->queue, &from, &to, err);
 }
 
 sonar_code sonar_look_steer(const struct aim *aim, size_t first, size_t n, const sonar_work *work,
                             sonar_buffer *turns, sonar_error *err) {
     const struct stage *steer = &aim->steer;
-    const sonar_buffer looks = rows_of(&aim->looks, first, n);
-    *turns = rows_of(&aim->turns, 0, n);
+    const sonar_buffer looks = sonar_engine_rows(&aim->looks, first, n);
+    *turns = sonar_engine_rows(&aim->turns, 0, n);
     return steer->ops->execute(steer->self, steer->side->queue, &looks, turns, work, err);
 }
 
@@ -36,7 +28,7 @@ static sonar_code evaluate(sonar_engine *e, const struct stage *beamformer, size
     sonar_code code = sonar_look_send(e, aim, n, err);
     for (size_t done = 0; done < n && !code; done += SLAB) {
         const size_t some = sonar_min_size(n - done, SLAB);
-        sonar_buffer powers = rows_of(&aim->powers, done, some);
+        sonar_buffer powers = sonar_engine_rows(&aim->powers, done, some);
         code = sonar_look_steer(aim, done, some, &e->last, &turns, err);
         if (!code)
             code = beamformer->ops->evaluate(beamformer->self, side->queue, &turns, &powers,
@@ -44,8 +36,8 @@ static sonar_code evaluate(sonar_engine *e, const struct stage *beamformer, size
     }
     if (code)
         return code;
-    const sonar_buffer from = rows_of(&aim->powers, 0, n);
-    sonar_buffer to = rows_of(&e->buffers.host_powers, 0, n);
+    const sonar_buffer from = sonar_engine_rows(&aim->powers, 0, n);
+    sonar_buffer to = sonar_engine_rows(&e->buffers.host_powers, 0, n);
     code = side->backend->copy(side->queue, &from, &to, err);
     if (!code)
         code = side->backend->record(side->queue, side->done, err);

@@ -144,9 +144,8 @@ static sonar_code make_sums(sonar_engine *e, const struct job *job, sonar_error 
     const size_t bins = e->spec.specs->mvdr.bins;
     struct both products =
         shaped_both(&p->products, 3, (size_t[]){job->taken, bins, SONAR_MVDR_PRODUCTS});
-    sonar_buffer in = s->side->spectra.mvdr, out[2] = {p->plan.native, p->of_bins.native};
-    in.shape[0] = job->taken;
-    in.bytes = sonar_buffer_count(&in) * sizeof(sonar_c32);
+    const sonar_buffer in = sonar_engine_rows(&s->side->spectra.mvdr, 0, job->taken);
+    sonar_buffer out[2] = {p->plan.native, p->of_bins.native};
     sonar_code code =
         s->ops->execute(s->self, s->side->queue, &in, &products.native, &job->work, err);
     if (!code && job->taken)

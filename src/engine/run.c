@@ -31,14 +31,6 @@ static size_t first_row(const sonar_engine *e, const sonar_params *params, bool 
     return sonar_engine_live_cbf(e, params)->first_bin - specs->cbf.first_bin;
 }
 
-/* Of a dense buffer of rank 2. */
-static sonar_buffer rows_of(const sonar_buffer *all, size_t first, size_t count) {
-    sonar_buffer rows = sonar_buffer_view(NULL, all->dtype, 2, (size_t[]){count, all->shape[1]});
-    rows.data = (char *)all->data + first * all->shape[1] * sonar_dtype_size(all->dtype);
-    rows.space = all->space;
-    return rows;
-}
-
 /* Where its rows are bins, those that are asked for. */
 static sonar_code fetch_surface(const sonar_engine *e, const struct stage *stage,
                                 const sonar_buffer *from, int surface, const struct job *job,
@@ -48,8 +40,8 @@ static sonar_code fetch_surface(const sonar_engine *e, const struct stage *stage
     if (!(job->work.outputs & SONAR_WANT(surface)))
         return SONAR_OK;
     if (topic->axis[0] == SONAR_AXIS_BIN)
-        rows = rows_of(from, first_row(e, job->work.params, topic->maker == SONAR_MADE_BY_MVDR),
-                       to->shape[0]);
+        rows = sonar_engine_rows(
+            from, first_row(e, job->work.params, topic->maker == SONAR_MADE_BY_MVDR), to->shape[0]);
     return fetch(stage->side, &rows, to, err);
 }
 
@@ -68,8 +60,8 @@ static sonar_code fetch_surfaces(sonar_engine *e, const struct job *job, const s
     for (int i = 0; i < SONAR_MVDR_OUT_INFO && !code; i++)
         code = fetch_surface(e, &e->mvdr, &e->buffers.mvdr[i], SONAR_MVDR_AZIMUTH + i, job, err);
     const sonar_params *params = job->work.params;
-    e->info = rows_of(&e->buffers.host_info, first_row(e, params, true),
-                      sonar_engine_live_mvdr(e, params)->bins);
+    e->info = sonar_engine_rows(&e->buffers.host_info, first_row(e, params, true),
+                                sonar_engine_live_mvdr(e, params)->bins);
     return code ? code
                 : fetch(side, &e->buffers.mvdr[SONAR_MVDR_OUT_INFO], &e->buffers.host_info, err);
 }
