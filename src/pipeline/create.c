@@ -55,11 +55,8 @@ static sonar_code make_host(sonar_pipeline *p, sonar_error *err) {
     p->host.workers = c->threads;
     p->host.state_dir = c->state_dir;
     p->host.fail_at = c->fail_at;
-    p->host.awake_ns = awake_ns;
-    if (p->ranks.cluster) {
-        p->host.device = p->ranks.cluster->place.local;
-        p->host.awake_ns = SONAR_RANKS_AWAKE_NS;
-    }
+    p->host.awake_ns = p->place.ranks > 1 ? SONAR_RANKS_AWAKE_NS : awake_ns;
+    p->host.device = p->place.local;
     return SONAR_OK;
 }
 
@@ -184,8 +181,8 @@ static sonar_code check_fit(sonar_pipeline *p, const sonar_fit *fit, sonar_error
  * machine share its memory. */
 static sonar_code check_memory(sonar_pipeline *p, sonar_error *err) {
     const sonar_room room = sonar_room_read("");
-    const size_t ranks = p->ranks.cluster ? p->ranks.cluster->place.ranks_here : 1;
-    const sonar_fit host = {.there_bytes = room.free_bytes / (double)sonar_max_size(1, ranks),
+    const size_t ranks = sonar_max_size(1, p->place.ranks_here);
+    const sonar_fit host = {.there_bytes = room.free_bytes / (double)ranks,
                             .of = "what is free of this machine or its control group"};
     const sonar_backend *device = p->layout.place[SONAR_ENGINE_DFT];
     sonar_code code = check_fit(p, &host, err);

@@ -134,7 +134,7 @@ static sonar_ingest_spec ingest_spec(const sonar_pipeline *p, const uint8_t *cha
         .high_water_mark = c->ingest_high_water_mark,
         .max_message_bytes = c->ingest_max_message_bytes,
         .array_id = c->array_id,
-        .first_channel = p->ranks.cluster ? p->ranks.part->first_channel : 0,
+        .first_channel = p->ranks.first_channel,
         .channels = c->channels,
         .channel_used = channel_used,
         .fs_hz = c->fs_hz,
@@ -144,7 +144,7 @@ static sonar_ingest_spec ingest_spec(const sonar_pipeline *p, const uint8_t *cha
         .queue_windows = c->ingest_queue_windows,
         .overload = c->overload,
         /* of the whole array, where there are ranks: together they decide */
-        .max_missing_share = p->ranks.cluster ? 1 : c->max_missing_share,
+        .max_missing_share = p->place.ranks > 1 ? 1 : c->max_missing_share,
         .max_skew_samples = (size_t)(c->max_skew_ms * 1e-3 * c->fs_hz),
         .restart_after_ms = c->restart_after_ms,
         .silent_after_ms = c->silent_after_ms,

@@ -122,6 +122,7 @@ struct proposal {
 struct ranks {
     const sonar_cluster *cluster; /* NULL: there is no other rank */
     sonar_config_part *part;      /* whose configuration is the pipeline's */
+    size_t first_channel;         /* of it, in the array */
     sonar_split engine;
     size_t sensors[SONAR_RANKS_MOST], channels[SONAR_RANKS_MOST]; /* of each rank */
     size_t sensors_used[SONAR_RANKS_MOST], channels_used;         /* the latter this rank's */
@@ -184,6 +185,7 @@ extern const struct crossing sonar_crossing_none, sonar_crossing_ranks;
 struct sonar_pipeline {
     const sonar_config *config; /* with ranks, this one's part */
     const sonar_config *whole;  /* of the array; that, without */
+    sonar_rank_place place;     /* of one process: rank 0 of 1 */
     const struct crossing *crossing;
     struct ranks ranks;
     void (*log)(void *ctx, sonar_level level, const char *where, const char *text);
@@ -268,7 +270,7 @@ void sonar_ranks_describe(const sonar_pipeline *pipeline, sonar_result *result);
 /* Counters of the whole array and a line for each rank, as they told last. Control thread. */
 void sonar_ranks_read(sonar_pipeline *pipeline, sonar_status *status);
 static inline bool sonar_is_root(const sonar_pipeline *pipeline) {
-    return !pipeline->ranks.cluster || pipeline->ranks.cluster->place.rank == 0;
+    return pipeline->place.rank == 0;
 }
 /* data.c: the data thread; what the stages have to compute under a configuration, that of the start
  * or a live one, for what subscribers want. */

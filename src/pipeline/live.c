@@ -28,12 +28,10 @@ static void release_plan(struct plan *plan) {
 
 /* What a rank works with of a configuration: its part. The first one is the pipeline's. */
 static sonar_code take_part(const sonar_pipeline *p, struct plan *plan, sonar_error *err) {
-    if (!p->ranks.cluster || plan->whole == p->whole) {
-        plan->config = p->ranks.cluster ? p->config : plan->whole;
+    plan->config = plan->whole == p->whole ? p->config : plan->whole;
+    if (p->place.ranks == 1 || plan->whole == p->whole)
         return SONAR_OK;
-    }
-    const sonar_rank_place *place = &p->ranks.cluster->place;
-    const sonar_code code = sonar_config_part_create(plan->whole, place, &plan->part, err);
+    const sonar_code code = sonar_config_part_create(plan->whole, &p->place, &plan->part, err);
     plan->config = code ? NULL : &plan->part->config;
     return code;
 }
@@ -78,7 +76,7 @@ static void destroy(struct live *live) {
 static const uint8_t *taken_out(const sonar_pipeline *p, const sonar_config *c) {
     if (!c->auto_mask)
         return NULL;
-    if (p->ranks.cluster && !sonar_is_root(p))
+    if (!sonar_is_root(p))
         return sonar_propose_mask(p);
     return p->judged ? sonar_elements_mask(p->judged) : NULL;
 }
@@ -141,7 +139,7 @@ static sonar_code fill(const sonar_pipeline *p, struct live *live, const struct 
     const uint64_t version = before ? before->params->version + 1 : 1;
     const bool same_delays = before && (before->plan == plan ||
                                         sonar_config_same_delays(before->plan->whole, plan->whole));
-    if (p->ranks.cluster) {
+    if (p->place.ranks > 1) {
         const sonar_code code = make_whole(live, before, same_delays, out, version, err);
         return code ? code : make_part(p, live, before, same_delays, out, version, err);
     }

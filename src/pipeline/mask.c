@@ -24,9 +24,9 @@ static sonar_code create(sonar_pipeline *p, const sonar_config *c, const sonar_p
 
 sonar_code sonar_mask_create(sonar_pipeline *p, sonar_error *err) {
     sonar_code code = create(p, p->config, p->live->params, &p->elements, err);
-    if (!code && !p->ranks.cluster)
+    if (!code && p->place.ranks == 1)
         p->judged = p->elements;
-    if (!code && p->ranks.cluster && sonar_is_root(p))
+    else if (!code && sonar_is_root(p))
         code = create(p, p->whole, p->live->whole, &p->judged, err);
     return code;
 }
@@ -72,7 +72,7 @@ void sonar_mask_tick(sonar_pipeline *p, sonar_status *status) {
     status->params = sonar_params_tell(sonar_live_whole(p->versions.latest));
     if (p->judged)
         sonar_elements_read(p->judged, used_now(p), &status->elements);
-    if (changed && !p->ranks.cluster) /* with ranks, once all have it */
+    if (changed && p->judged == p->elements) /* with ranks, once all have it */
         sonar_mask_tell(p);
 }
 
@@ -113,7 +113,6 @@ void sonar_mask_finish(sonar_pipeline *p) {
 sonar_code sonar_mask_share(sonar_pipeline *p, sonar_error *err) {
     struct ranks *ranks = &p->ranks;
     const sonar_offer *offer = ranks->offer;
-    const size_t own = ranks->cluster->place.rank;
     size_t size[SONAR_RANKS_MOST];
     bool any = false, all = true;
     uint64_t began = 0;
@@ -128,7 +127,7 @@ sonar_code sonar_mask_share(sonar_pipeline *p, sonar_error *err) {
         return SONAR_OK;
     const void *mine = sonar_elements_tell(p->elements);
     const sonar_code code = ranks->cluster->ops->gather(mine, size, ranks->measures, err);
-    if (offer[own].measured)
+    if (offer[p->place.rank].measured)
         sonar_elements_go_on(p->elements, began);
     if (!code && sonar_is_root(p))
         sonar_elements_take(p->judged, ranks->measures, ranks->sensor);

@@ -193,7 +193,7 @@ static void log_failure(sonar_pipeline *p) {
 /* Whether it can go on. `gave_up` and why were read before. */
 static sonar_code verdict(const sonar_pipeline *p, bool gave_up, sonar_error *err) {
     if (gave_up)
-        return sonar_fail(err, p->ranks.cluster ? SONAR_ESTATE : SONAR_EUNAVAILABLE, "backend",
+        return sonar_fail(err, p->place.ranks > 1 ? SONAR_ESTATE : SONAR_EUNAVAILABLE, "backend",
                           "%s", p->status.backend_text);
     if (sonar_pipeline_left(p))
         return SONAR_OK;

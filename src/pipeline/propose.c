@@ -153,8 +153,7 @@ static void answer(sonar_pipeline *p) {
     sonar_error err = {0};
     char why[320];
     const sonar_code code = head.kind == LETTER_VERSION ? make_version(p, &head, &err) : SONAR_OK;
-    snprintf(why, sizeof why, "rank %zu: %.64s: %.200s", p->ranks.cluster->place.rank, err.where,
-             err.text);
+    snprintf(why, sizeof why, "rank %zu: %.64s: %.200s", p->place.rank, err.where, err.text);
     sonar_letters_answer(c->letters, code ? why : NULL);
 }
 

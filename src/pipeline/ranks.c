@@ -68,22 +68,24 @@ static void warn_if_bound(const sonar_pipeline *p, const sonar_config_part *part
 sonar_code sonar_ranks_create(sonar_pipeline *p, const sonar_config *c, sonar_error *err) {
     struct ranks *ranks = &p->ranks;
     p->crossing = &sonar_crossing_none;
+    p->place = (sonar_rank_place){.ranks = 1, .ranks_here = 1};
     if (!c->cluster || c->cluster->place.ranks < 2)
         return SONAR_OK;
     p->crossing = &sonar_crossing_ranks;
-    const sonar_rank_place *place = &c->cluster->place;
+    p->place = c->cluster->place;
     sonar_code code = compare_files(c, err);
     if (!code)
-        code = sonar_config_part_create(c, place, &ranks->part, err);
+        code = sonar_config_part_create(c, &p->place, &ranks->part, err);
     if (code)
         return code;
     warn_if_bound(p, ranks->part);
+    ranks->first_channel = ranks->part->first_channel;
     ranks->cluster = c->cluster;
     pthread_mutex_init(&ranks->lock, NULL);
     ranks->part->config.specs.cbf.parts = true;
     p->config = &ranks->part->config;
     ranks->agree = (sonar_agree_spec){
-        .ranks = place->ranks,
+        .ranks = p->place.ranks,
         .hop = c->specs.hop,
         .hop_ns = (int64_t)((double)c->specs.hop / c->fs_hz * 1e9),
         .max_skew_ns = (int64_t)(c->cluster_max_skew_ms * 1e6),
@@ -145,10 +147,6 @@ void sonar_ranks_destroy(sonar_pipeline *p) {
 
 static const sonar_cluster_ops *ops(const sonar_pipeline *p) {
     return p->ranks.cluster->ops;
-}
-
-static size_t own_rank(const sonar_pipeline *p) {
-    return p->ranks.cluster->place.rank;
 }
 
 enum { TELL_NS = 500000000 };
@@ -221,13 +219,13 @@ static void make_tale(const sonar_pipeline *p, struct tale *t) {
     const int64_t last = t->counters.last_frame_ns;
     t->since_frame_ns = last ? sonar_monotonic_ns() - last : -1;
     gethostname(t->status.host, sizeof t->status.host - 1);
-    t->status.first_channel = (uint32_t)ranks->part->first_channel;
+    t->status.first_channel = (uint32_t)ranks->first_channel;
     t->status.channels = (uint32_t)p->config->channels;
     t->status.frames_accepted = t->counters.frames_accepted;
     for (int i = 0; i < SONAR_FRAME_CAUSES; i++)
         t->status.frames_dropped += t->counters.frames_dropped[i];
     t->status.samples_missing = t->counters.samples_missing;
-    t->status.windows_absent = ranks->absent[own_rank(p)];
+    t->status.windows_absent = ranks->absent[p->place.rank];
     t->status.windows_dropped = ranks->windows_foreign;
 }
 
@@ -372,7 +370,7 @@ static sonar_code end(sonar_pipeline *p, sonar_code code, bool *cancelled, sonar
  * and mpirun ends the others. */
 static bool give_up(sonar_pipeline *p, const sonar_error *why) {
     pthread_mutex_lock(&p->change.lock);
-    snprintf(p->change.text, sizeof p->change.text, "rank %zu failed: %.60s: %.100s", own_rank(p),
+    snprintf(p->change.text, sizeof p->change.text, "rank %zu failed: %.60s: %.100s", p->place.rank,
              why->where, why->text);
     pthread_mutex_unlock(&p->change.lock);
     atomic_store(&p->gave_up, true);
@@ -383,7 +381,7 @@ static bool give_up(sonar_pipeline *p, const sonar_error *why) {
  * all ranks drop it. */
 static enum next take(sonar_pipeline *p, const sonar_verdict *v, struct turn *turn) {
     struct ranks *ranks = &p->ranks;
-    const bool present = v->present[own_rank(p)];
+    const bool present = v->present[p->place.rank];
     for (size_t r = 0; r < ranks->agree.ranks; r++)
         ranks->absent[r] += !v->present[r];
     ranks->worked_ns = 0;
@@ -443,7 +441,7 @@ static enum next next_round(sonar_pipeline *p, struct turn *turn) {
         return SONAR_NEXT_LEAVE;
     }
     const sonar_verdict v = sonar_agree(&ranks->agree, ranks->offer, &ranks->timeline);
-    if (v.drop[own_rank(p)] && ranks->has) {
+    if (v.drop[p->place.rank] && ranks->has) {
         ranks->windows_foreign++;
         release(p);
     }

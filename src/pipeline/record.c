@@ -53,11 +53,11 @@ static void put_sensors(FILE *to, const sonar_config *c, size_t first_channel) {
 
 /* Does each rank record its own channels? */
 static bool is_part(const sonar_pipeline *p) {
-    return p->ranks.cluster && p->whole->record_what == SONAR_RECORD_RAW;
+    return p->place.ranks > 1 && p->whole->record_what == SONAR_RECORD_RAW;
 }
 
 static void put_about(FILE *to, const sonar_pipeline *p, const sonar_config *c) {
-    const size_t first = is_part(p) ? p->ranks.part->first_channel : 0;
+    const size_t first = is_part(p) ? p->ranks.first_channel : 0;
     fputs(",\n \"sonar:array\": ", to);
     put_text(to, c->array_name);
     fprintf(to, ", \"sonar:array_id\": %u, \"sonar:run\": \"%s\",\n \"sonar:config_version\": ",
@@ -69,8 +69,7 @@ static void put_about(FILE *to, const sonar_pipeline *p, const sonar_config *c) 
         fprintf(to,
                 ",\n \"sonar:rank\": %zu, \"sonar:ranks\": %zu, \"sonar:first_channel\": %zu, "
                 "\"sonar:array_channels\": %zu",
-                p->ranks.cluster->place.rank, p->ranks.cluster->place.ranks, first,
-                p->whole->channels);
+                p->place.rank, p->place.ranks, first, p->whole->channels);
     put_sensors(to, c, first);
 }
 
@@ -164,7 +163,7 @@ static sonar_recorder_spec spec_of(const sonar_config *c) {
 static void make_part(const sonar_pipeline *p, sonar_recorder_spec *spec, char *name, size_t size) {
     if (!is_part(p))
         return;
-    snprintf(name, size, "%s_r%zu", p->whole->array_name, p->ranks.cluster->place.rank);
+    snprintf(name, size, "%s_r%zu", p->whole->array_name, p->place.rank);
     spec->name = name;
     spec->buffer_bytes = spec->buffer_bytes / p->whole->channels * spec->channels;
 }

@@ -132,11 +132,11 @@ sonar_code sonar_pipeline_train(const sonar_config *config,
 
 sonar_code sonar_pipeline_ask_training(sonar_pipeline *p, sonar_error *err) {
     char path[4200];
-    if (p->ranks.cluster)
+    if (p->place.ranks > 1)
         return sonar_fail(err, SONAR_ESTATE, "train",
                           "several ranks share the array: train before they are started, with "
                           "mpirun -n %zu sonard --train",
-                          p->ranks.cluster->place.ranks);
+                          p->place.ranks);
     const sonar_code code = check_place(p->config, path, sizeof path, err);
     if (code)
         return code;
