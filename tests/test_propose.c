@@ -65,7 +65,7 @@ static sonar_pipeline *open_rank(const sonar_config *config) {
     static const sonar_cluster cluster = {.ops = &ops, .place = {.ranks = 2}};
     sonar_pipeline *p = calloc(1, sizeof *p);
     p->whole = config;
-    p->ranks.cluster = &cluster;
+    p->ranks.split.cluster = &cluster;
     cr_assert_eq(sonar_propose_create(p, NULL), SONAR_OK);
     return p;
 }

@@ -117,7 +117,7 @@ sonar_code sonar_pipeline_make_engine(sonar_pipeline *p,
                                          .ready = samples_ready,
                                          .release = samples_release},
                               .times = &p->times,
-                              .ranks = p->ranks.cluster ? &p->ranks.engine : NULL};
+                              .ranks = p->ranks.split.cluster ? &p->ranks.split : NULL};
     memcpy(spec.place, place, sizeof spec.place);
     spec.source.ring.space = p->ring.space;
     const sonar_code code = sonar_engine_create(&spec, &p->host, &p->engine, err);
@@ -135,7 +135,7 @@ static void starting(const sonar_pipeline *p, const char *step) {
 static sonar_code make_version(sonar_pipeline *p, sonar_error *err) {
     const sonar_code code = sonar_live_create(p, err);
     if (!code)
-        sonar_ranks_describe_engine(p);
+        sonar_ranks_adopt(p);
     return code;
 }
 

@@ -275,7 +275,7 @@ sonar_code sonar_pipeline_allow_side(sonar_pipeline *p, sonar_domain side,
 
 sonar_code sonar_pipeline_allow(sonar_pipeline *p, const sonar_security *security,
                                 sonar_error *err) {
-    if (p->ranks.cluster && p->thread_started)
+    if (p->ranks.split.cluster && p->thread_started)
         return sonar_propose_keys(p, security, err);
     sonar_code code = SONAR_OK;
     for (int i = 0; i < SONAR_DOMAINS && !code; i++)

@@ -120,13 +120,12 @@ struct proposal {
 
 /* What a rank has besides (ranks.c). The data thread's, but for what is atomic or never changes. */
 struct ranks {
-    const sonar_cluster *cluster; /* NULL: there is no other rank */
-    sonar_config_part *part;      /* whose configuration is the pipeline's */
-    size_t first_channel;         /* of it, in the array */
-    sonar_split engine;
+    sonar_split split;       /* the engine's; no cluster: there is no other rank */
+    sonar_config_part *part; /* whose configuration is the pipeline's */
+    size_t first_channel;    /* of it, in the array */
     size_t sensors[SONAR_RANKS_MOST], channels[SONAR_RANKS_MOST]; /* of each rank */
     size_t sensors_used[SONAR_RANKS_MOST], channels_used;         /* the latter this rank's */
-    uint32_t *sensor;                                             /* as the engine's */
+    uint32_t *sensor;                                             /* the split's, owned */
     sonar_agree_spec agree;
     sonar_timeline timeline;
     sonar_offer offer[SONAR_RANKS_MOST];
@@ -259,8 +258,6 @@ struct sonar_pipeline {
 sonar_code sonar_ranks_create(sonar_pipeline *pipeline, const sonar_config *config,
                               sonar_error *err);
 void sonar_ranks_destroy(sonar_pipeline *pipeline);
-/* After the first version of the parameters: what the engine has to know. */
-void sonar_ranks_describe_engine(sonar_pipeline *pipeline);
 /* The parameters are others: so are the whole array's. Data thread. */
 void sonar_ranks_adopt(sonar_pipeline *pipeline);
 /* The data thread ends: a window or a result that is still held goes back. */

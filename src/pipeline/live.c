@@ -267,7 +267,7 @@ static sonar_code offer(sonar_pipeline *p, sonar_config *config, sonar_error *er
 }
 
 sonar_code sonar_pipeline_reconfigure(sonar_pipeline *p, sonar_config *config, sonar_error *err) {
-    return p->ranks.cluster ? sonar_propose(p, config, err) : offer(p, config, err);
+    return p->ranks.split.cluster ? sonar_propose(p, config, err) : offer(p, config, err);
 }
 
 static void tell(const sonar_pipeline *p, struct live *live) {

@@ -126,7 +126,7 @@ sonar_code sonar_mask_share(sonar_pipeline *p, sonar_error *err) {
     if (!any || !all || !offer[0].judged)
         return SONAR_OK;
     const void *mine = sonar_elements_tell(p->elements);
-    const sonar_code code = ranks->cluster->ops->gather(mine, size, ranks->measures, err);
+    const sonar_code code = ranks->split.cluster->ops->gather(mine, size, ranks->measures, err);
     if (offer[p->place.rank].measured)
         sonar_elements_go_on(p->elements, began);
     if (!code && sonar_is_root(p))

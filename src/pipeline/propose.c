@@ -49,8 +49,8 @@ static void hold_version(void *ctx) {
  * each rank's own. */
 sonar_code sonar_propose_create(sonar_pipeline *p, sonar_error *err) {
     struct proposal *c = &p->ranks.change;
-    const sonar_code code = sonar_letters_create(p->ranks.cluster, room_for(p->whole), hold_version,
-                                                 p, &c->letters, err);
+    const sonar_code code = sonar_letters_create(p->ranks.split.cluster, room_for(p->whole),
+                                                 hold_version, p, &c->letters, err);
     if (code)
         return code;
     c->mask = sonar_alloc(p->whole->sensors, 1);

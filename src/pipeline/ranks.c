@@ -27,13 +27,14 @@ static sonar_code compare_files(const sonar_config *c, sonar_error *err) {
 }
 
 /* Who has which sensors and channels. */
-static sonar_code list_parts(struct ranks *ranks, const sonar_config *c, sonar_error *err) {
+static sonar_code split(struct ranks *ranks, const sonar_config *c, sonar_error *err) {
     uint32_t *to = ranks->sensor = sonar_alloc(c->sensors, sizeof *to);
+    ranks->split.sensor = to;
     if (!to)
         return sonar_fail(err, SONAR_ENOMEM, "cluster", "no memory for %zu sensors", c->sensors);
-    for (size_t r = 0; r < ranks->cluster->place.ranks; r++) {
+    for (size_t r = 0; r < ranks->agree.ranks; r++) {
         size_t first, end;
-        sonar_config_block(c, r, ranks->cluster->place.ranks, &first, &end);
+        sonar_config_block(c, r, ranks->agree.ranks, &first, &end);
         ranks->channels[r] = end - first;
         for (size_t s = 0; s < c->sensors; s++) {
             if (c->channel[s] < first || c->channel[s] >= end)
@@ -80,7 +81,10 @@ sonar_code sonar_ranks_create(sonar_pipeline *p, const sonar_config *c, sonar_er
         return code;
     warn_if_bound(p, ranks->part);
     ranks->first_channel = ranks->part->first_channel;
-    ranks->cluster = c->cluster;
+    ranks->split = (sonar_split){.cluster = c->cluster,
+                                 .specs = &c->specs,
+                                 .sensors = ranks->sensors,
+                                 .channels = ranks->channels};
     pthread_mutex_init(&ranks->lock, NULL);
     ranks->part->config.specs.cbf.parts = true;
     p->config = &ranks->part->config;
@@ -91,7 +95,7 @@ sonar_code sonar_ranks_create(sonar_pipeline *p, const sonar_config *c, sonar_er
         .max_skew_ns = (int64_t)(c->cluster_max_skew_ms * 1e6),
         .restart_after_ns = (int64_t)c->restart_after_ms * 1000000,
     };
-    code = list_parts(ranks, c, err);
+    code = split(ranks, c, err);
     if (!code)
         code = make_buffers(ranks, c, err);
     return code ? code : sonar_propose_create(p, err);
@@ -106,7 +110,7 @@ static void count_used(sonar_pipeline *p) {
     ranks->channels_used = 0;
     for (size_t s = 0; s < c->sensors; s++)
         ranks->channels_used += c->used[s];
-    for (size_t r = 0; r < ranks->cluster->place.ranks; r++) {
+    for (size_t r = 0; r < ranks->agree.ranks; r++) {
         ranks->sensors_used[r] = 0;
         for (size_t i = 0; i < ranks->sensors[r]; i++)
             ranks->sensors_used[r] += p->live->whole->used[*sensor++];
@@ -114,26 +118,14 @@ static void count_used(sonar_pipeline *p) {
 }
 
 void sonar_ranks_adopt(sonar_pipeline *p) {
-    if (!p->ranks.cluster)
+    if (!p->ranks.split.cluster)
         return;
-    p->ranks.engine.params = p->live->whole;
+    p->ranks.split.params = p->live->whole;
     count_used(p);
 }
 
-void sonar_ranks_describe_engine(sonar_pipeline *p) {
-    struct ranks *ranks = &p->ranks;
-    if (!ranks->cluster)
-        return;
-    ranks->engine = (sonar_split){.cluster = ranks->cluster,
-                                  .specs = &p->whole->specs,
-                                  .sensors = ranks->sensors,
-                                  .channels = ranks->channels,
-                                  .sensor = ranks->sensor};
-    sonar_ranks_adopt(p);
-}
-
 void sonar_ranks_destroy(sonar_pipeline *p) {
-    if (p->ranks.cluster)
+    if (p->ranks.split.cluster)
         pthread_mutex_destroy(&p->ranks.lock);
     sonar_propose_destroy(p);
     sonar_config_part_destroy(p->ranks.part);
@@ -146,7 +138,7 @@ void sonar_ranks_destroy(sonar_pipeline *p) {
 /* ---- a round --------------------------------------------------------------------------------- */
 
 static const sonar_cluster_ops *ops(const sonar_pipeline *p) {
-    return p->ranks.cluster->ops;
+    return p->ranks.split.cluster->ops;
 }
 
 enum { TELL_NS = 500000000 };
@@ -260,7 +252,7 @@ static sonar_code share_tales(sonar_pipeline *p, sonar_error *err) {
 
 void sonar_ranks_read(sonar_pipeline *p, sonar_status *status) {
     struct ranks *ranks = &p->ranks;
-    if (!ranks->cluster || !sonar_is_root(p))
+    if (!ranks->split.cluster || !sonar_is_root(p))
         return;
     pthread_mutex_lock(&ranks->lock);
     if (ranks->told) {
@@ -387,7 +379,7 @@ static enum next take(sonar_pipeline *p, const sonar_verdict *v, struct turn *tu
     ranks->worked_ns = 0;
     turn->window = whole_window(p, v);
     turn->samples = present ? &ranks->window : NULL;
-    if (turn->window.missing_mean > p->config->max_missing_share) {
+    if (!(turn->window.missing_mean <= p->config->max_missing_share)) { /* or nothing is used */
         ranks->windows_missing++;
         if (present)
             release(p);
@@ -453,7 +445,7 @@ static enum next next_round(sonar_pipeline *p, struct turn *turn) {
 }
 
 void sonar_ranks_leave(sonar_pipeline *p) {
-    if (!p->ranks.cluster)
+    if (!p->ranks.split.cluster)
         return;
     release(p);
     if (p->ranks.result)

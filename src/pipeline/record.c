@@ -224,7 +224,7 @@ sonar_code sonar_pipeline_record(sonar_pipeline *p, bool record, sonar_error *er
     if (!p->recorder)
         return sonar_fail(err, SONAR_EINVAL, "record",
                           "record.what is off; the configuration has to say raw or spectra");
-    if (p->ranks.cluster)
+    if (p->ranks.split.cluster)
         return sonar_propose_record(p, record, err);
     sonar_recorder_ask(p->recorder, record);
     return SONAR_OK;

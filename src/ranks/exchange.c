@@ -192,15 +192,6 @@ bool sonar_exchange_adds(const sonar_exchange *x) {
 
 /* ---- beams ----------------------------------------------------------------------------------- */
 
-/* The same number of bytes from each rank, to the root's `all`. */
-static sonar_code gather_equal(sonar_exchange *x, const void *mine, size_t bytes,
-                               sonar_error *err) {
-    size_t size[SONAR_RANKS_MOST];
-    for (size_t r = 0; r < place(x)->ranks; r++)
-        size[r] = bytes;
-    return ops(x)->gather(mine, size, x->all, err);
-}
-
 /* Parts [rank][snapshot][bin][point]. */
 struct parts_in {
     const sonar_c32 *all;
@@ -276,8 +267,10 @@ static struct parts_in parts_of(const sonar_exchange *x, size_t bins, size_t poi
 /* The ranks' parts to the root, which makes powers of them. */
 static sonar_code gather_parts(sonar_exchange *x, const sonar_c32 *mine, struct powers to,
                                sonar_error *err) {
-    const size_t values = to.in.snapshots * to.in.bins * to.in.points;
-    const sonar_code code = gather_equal(x, mine, values * sizeof *mine, err);
+    size_t size[SONAR_RANKS_MOST];
+    for (size_t r = 0; r < to.in.ranks; r++)
+        size[r] = to.in.snapshots * to.in.bins * to.in.points * sizeof *mine;
+    const sonar_code code = ops(x)->gather(mine, size, x->all, err);
     if (!code && place(x)->rank == 0)
         make_powers(x, to);
     return code;
