@@ -271,3 +271,29 @@ Test(agree, random_offers_keep_the_order) {
         cr_assert(!before.runs || v.window > before.window);
     }
 }
+
+Test(agree, the_window_is_that_of_the_whole_array) {
+    sonar_timeline t = running();
+    sonar_offer o[3] = {window(1, 1000, 300), none(), window(1, 1000, 40)};
+    o[0].channels = o[1].channels = 4;
+    o[2].channels = 8;
+    o[0].missing_mean = 0.25;
+    o[0].missing_worst = 0.5;
+    o[0].frame_flags = 1;
+    o[2].frame_flags = 4;
+    o[1].frame_flags = 2; /* of a window that it does not have */
+    o[2].utc_ns = 77;
+    const sonar_verdict v = sonar_agree(&three, o, &t);
+    sonar_window w = sonar_agree_window(&three, o, &t, &v, 1000 * MS);
+    cr_assert_eq(v.kind, SONAR_ROUND_RUN);
+    cr_expect_eq(w.window, v.window);
+    cr_expect_eq(w.first_sample, 1000);
+    cr_expect_eq(w.lookback, 50);
+    cr_expect_eq(w.epoch, 1);
+    cr_expect_eq(w.flags, 5);
+    cr_expect_eq(w.utc_ns, 77);
+    cr_expect_eq(w.arrival_ns, 960 * MS, "of the last sample of all");
+    cr_expect_float_eq(w.missing_mean, (4 * 0.25 + 4) / 16, 1e-12);
+    cr_expect_eq(w.missing_worst, 1, "of the rank that is absent");
+    cr_expect(!w.missing && !w.lacks && !w.ring.data);
+}

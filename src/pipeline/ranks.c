@@ -265,34 +265,6 @@ void sonar_ranks_read(sonar_pipeline *p, sonar_status *status) {
 
 /* ---- a window -------------------------------------------------------------------------------- */
 
-/* The window as the whole array has it: of a rank that has nothing all samples are missing. */
-static sonar_window whole_window(const sonar_pipeline *p, const sonar_verdict *v) {
-    const struct ranks *ranks = &p->ranks;
-    sonar_window w = {.window = v->window,
-                      .first_sample = v->first_sample,
-                      .lookback = (size_t)v->lookback,
-                      .epoch = ranks->timeline.epoch,
-                      .restarted = v->restarted,
-                      .missing = ranks->missing};
-    int64_t least_ns = INT64_MAX;
-    double lost = 0, channels = 0;
-    for (size_t r = 0; r < ranks->agree.ranks; r++) {
-        const sonar_offer *o = &ranks->offer[r];
-        const double worst = v->present[r] ? o->missing_worst : 1;
-        lost += (double)o->channels * (v->present[r] ? o->missing_mean : 1);
-        channels += (double)o->channels;
-        w.missing_worst = worst > w.missing_worst ? worst : w.missing_worst;
-        if (!v->present[r])
-            continue;
-        w.flags |= o->frame_flags;
-        w.utc_ns = w.utc_ns ? w.utc_ns : o->utc_ns;
-        least_ns = o->waited_ns < least_ns ? o->waited_ns : least_ns;
-    }
-    w.missing_mean = lost / channels;
-    w.arrival_ns = sonar_monotonic_ns() - least_ns;
-    return w;
-}
-
 static sonar_code gather_missing(sonar_pipeline *p, const struct turn *turn, sonar_error *err) {
     const struct ranks *ranks = &p->ranks;
     size_t size[SONAR_RANKS_MOST];
@@ -377,7 +349,9 @@ static enum next take(sonar_pipeline *p, const sonar_verdict *v, struct turn *tu
     for (size_t r = 0; r < ranks->agree.ranks; r++)
         ranks->absent[r] += !v->present[r];
     ranks->worked_ns = 0;
-    turn->window = whole_window(p, v);
+    turn->window =
+        sonar_agree_window(&ranks->agree, ranks->offer, &ranks->timeline, v, sonar_monotonic_ns());
+    turn->window.missing = ranks->missing;
     turn->samples = present ? &ranks->window : NULL;
     if (!(turn->window.missing_mean <= p->config->max_missing_share)) { /* or nothing is used */
         ranks->windows_missing++;

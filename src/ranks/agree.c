@@ -133,3 +133,29 @@ sonar_verdict sonar_agree(const sonar_agree_spec *spec, const sonar_offer *offer
     t->next_sample = v.first_sample + spec->hop;
     return v;
 }
+
+sonar_window sonar_agree_window(const sonar_agree_spec *spec, const sonar_offer *offer,
+                                const sonar_timeline *t, const sonar_verdict *v, int64_t now_ns) {
+    sonar_window w = {.window = v->window,
+                      .first_sample = v->first_sample,
+                      .lookback = (size_t)v->lookback,
+                      .epoch = t->epoch,
+                      .restarted = v->restarted};
+    int64_t least_ns = INT64_MAX;
+    double lost = 0, channels = 0;
+    for (size_t r = 0; r < spec->ranks; r++) {
+        const sonar_offer *o = &offer[r];
+        const double worst = v->present[r] ? o->missing_worst : 1;
+        lost += (double)o->channels * (v->present[r] ? o->missing_mean : 1);
+        channels += (double)o->channels;
+        w.missing_worst = worst > w.missing_worst ? worst : w.missing_worst;
+        if (!v->present[r])
+            continue;
+        w.flags |= o->frame_flags;
+        w.utc_ns = w.utc_ns ? w.utc_ns : o->utc_ns;
+        least_ns = o->waited_ns < least_ns ? o->waited_ns : least_ns;
+    }
+    w.missing_mean = lost / channels;
+    w.arrival_ns = now_ns - least_ns;
+    return w;
+}

@@ -24,6 +24,7 @@
 #ifndef SONAR_RANKS_AGREE_H
 #define SONAR_RANKS_AGREE_H
 
+#include "core/window.h"
 #include "ranks/cluster.h"
 
 /* What one rank tells in a round. The same bytes go to every rank, so all of it is set. */
@@ -85,5 +86,10 @@ typedef struct sonar_verdict {
 
 sonar_verdict sonar_agree(const sonar_agree_spec *spec, const sonar_offer *offer,
                           sonar_timeline *timeline);
+/* The window of a verdict RUN as the whole array has it, without samples and without `missing`: all
+ * samples of a rank that is not present are missing, and it arrived when its last sample did. */
+sonar_window sonar_agree_window(const sonar_agree_spec *spec, const sonar_offer *offer,
+                                const sonar_timeline *timeline, const sonar_verdict *verdict,
+                                int64_t now_ns);
 
 #endif
