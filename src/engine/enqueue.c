@@ -81,8 +81,8 @@ static sonar_code run_cbf(sonar_engine *e, const struct job *job, sonar_error *e
     return code ? code : sonar_timing_end(e, SONAR_ENGINE_CBF, err);
 }
 
-/* Runs even when nobody looks, without solving then: the covariance must not miss a snapshot. With
- * ranks it runs between their exchanges (parts.c). */
+/* Runs even when no surface is asked for, without solving then: the covariance must not miss a
+ * snapshot. With ranks it runs between their exchanges (parts.c). */
 static sonar_code run_mvdr(sonar_engine *e, const struct job *job, sonar_error *err) {
     if (!e->spec.specs->mvdr_enabled || e->exchange)
         return SONAR_OK;

@@ -204,13 +204,13 @@ static sonar_code bring_sums(sonar_engine *e, const struct job *job, sonar_buffe
 /* What has been solved, to where the ranks exchange it. */
 static sonar_code fetch_solved(sonar_engine *e, uint32_t outputs, sonar_error *err) {
     struct parts *p = &e->parts;
-    sonar_code code = outputs & MVDR_NEAR ? to_host(&e->mvdr, &p->close, err) : SONAR_OK;
+    sonar_code code = outputs & MVDR_NEAR ? from_stage(&e->mvdr, &p->close, err) : SONAR_OK;
     if (!code && outputs & MVDR_MODES)
-        code = to_host(&e->mvdr, &p->eigenvalues, err);
+        code = from_stage(&e->mvdr, &p->eigenvalues, err);
     if (!code && outputs & MVDR_MUSIC)
-        code = to_host(&e->mvdr, &p->music, err);
+        code = from_stage(&e->mvdr, &p->music, err);
     if (!code && outputs & MVDR_FAR)
-        code = to_host(&e->mvdr, &p->spectrum, err);
+        code = from_stage(&e->mvdr, &p->spectrum, err);
     return code ? code : to_host(&e->mvdr, &p->info, err);
 }
 

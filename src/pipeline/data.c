@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* The data thread: takes a window, runs the stages on it, hands the result over. Between start and
- * stop it allocates nothing, logs nothing and waits only for samples (or, with `block`, for the
- * output); the exceptions are recover.c, training in the middle of a run (train.c), and graphs,
- * which are recorded anew while no window waits. */
+ * stop it allocates nothing, logs nothing and waits only for samples, with ranks for these, and
+ * with `block` for the output; the exceptions are recover.c, training in the middle of a run
+ * (train.c), and graphs, which are recorded anew while no window waits. */
 #include <float.h>
 #include <math.h>
 #include <stdio.h>

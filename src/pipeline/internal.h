@@ -5,8 +5,9 @@
  * is in data.c; it takes results from results.c, headings from navigate.c, contacts from
  * detections.c, measures elements (mask.c), tells where its time goes (latency.c) and makes the
  * engine anew (recover.c, train.c). live.c has the versions of the values that change, record.c
- * fills the recorder. With several ranks, ranks.c has the data thread's rounds and propose.c the
- * changes that all take over.
+ * fills the recorder. With several ranks, ranks.c has the data thread's rounds and propose.c what
+ * stands in the letters by which all take over a change; what they exchange and by which rules is
+ * in src/ranks.
  */
 #ifndef SONAR_PIPELINE_INTERNAL_H
 #define SONAR_PIPELINE_INTERNAL_H

@@ -2,8 +2,8 @@
 /* Where several ranks share the array. Each takes the windows of its own channels from its ingest;
  * in rounds they agree on which window is next (ranks/agree.h), and then all work on it: also one
  * that does not have it, since every exchange wants all ranks. While the root looks for detections,
- * the others compute what it asks for. Nobody but the data thread talks to the other ranks while
- * the pipeline runs. */
+ * the others compute what it asks for. Only the data thread talks to the other ranks while the
+ * pipeline runs. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
