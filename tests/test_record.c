@@ -422,22 +422,17 @@ Test(record, what_came_a_second_before_a_kill_is_there) {
     rig_free(&rig);
 }
 
-/* With a module of plugins/ in front of the daemon's libraries. */
-static void rig_start_behind(rig *rig, const char *module) {
-    char path[256];
-    snprintf(path, sizeof path, "%s/%s.so", SONAR_PLUGIN_DIR, module);
-    setenv("LD_PRELOAD", path, 1);
+/* With still_disk.c and own_clock.c of plugins/ in front of the daemon's libraries: what is done
+ * with the folder of recordings waits while the file rec.held is there, and UTC is ahead by the
+ * seconds in the file clock, if it is there. */
+static void rig_start_behind(rig *rig) {
+    setenv("STILL_DISK", rig->folder, 1);
+    setenv("OWN_CLOCK", box_path(&rig->box, "clock"), 1);
+    setenv("LD_PRELOAD", SONAR_PLUGIN_DIR "/still_disk.so:" SONAR_PLUGIN_DIR "/own_clock.so", 1);
     setenv("ASAN_OPTIONS", "verify_asan_link_order=0", 1);
     rig_start(rig, windows_only);
     unsetenv("LD_PRELOAD");
     unsetenv("ASAN_OPTIONS");
-}
-
-/* What is done with the folder of recordings waits while the file rec.held is there
- * (plugins/still_disk.c). */
-static void rig_start_with_a_disk(rig *rig) {
-    setenv("STILL_DISK", rig->folder, 1);
-    rig_start_behind(rig, "still_disk");
 }
 
 static bool has_condition(const cJSON *head, const char *name) {
@@ -456,7 +451,7 @@ Test(record, a_disk_that_stands_still_costs_samples_and_no_window) {
     enum { BEFORE = 40, DURING = 600, AFTER = 40 };
     rig rig = rig_make();
     configure(&rig, "max_skew_ms: 200", "what: raw, buffer_mib: 1");
-    rig_start_with_a_disk(&rig);
+    rig_start_behind(&rig);
     digitiser d = feed_of(&rig);
     digitiser_send(&d, BEFORE);
     cJSON_Delete(status_with(&rig, "record.bytes", 1));
@@ -490,11 +485,12 @@ Test(record, a_disk_that_stands_still_costs_samples_and_no_window) {
     rig_free(&rig);
 }
 
-/* A daemon that is asked to leave does not wait for the disk. */
-Test(record, a_disk_that_stands_still_keeps_nobody_from_leaving) {
+/* A daemon that is asked to leave does not wait for the disk, whatever happens to the clock. */
+static void leave_a_still_disk(const char *ahead_s) {
     rig rig = rig_make();
     configure(&rig, "max_skew_ms: 200", "what: raw, buffer_mib: 1");
-    rig_start_with_a_disk(&rig);
+    box_write(&rig.box, "clock", "%s", ahead_s);
+    rig_start_behind(&rig);
     digitiser d = feed_of(&rig);
     digitiser_send(&d, 40);
     cJSON_Delete(status_with(&rig, "record.bytes", 1));
@@ -508,6 +504,14 @@ Test(record, a_disk_that_stands_still_keeps_nobody_from_leaving) {
     digitiser_close(&d);
     unlink(box_path(&rig.box, "rec.held"));
     rig_free(&rig);
+}
+
+Test(record, a_disk_that_stands_still_keeps_nobody_from_leaving) {
+    leave_a_still_disk("0");
+}
+/* The kernel waits by its own clock: for it that of the daemon is set back by an hour. */
+Test(record, nor_does_one_whose_clock_is_set_back_meanwhile) {
+    leave_a_still_disk("3600");
 }
 
 /* 1 MiB a file, set from outside: the write that passes it fails as on a full disk. */
@@ -715,8 +719,7 @@ Test(record, the_oldest_go_whatever_the_clock_says) {
     rig rig = rig_make();
     configure(&rig, "max_skew_ms: 200", "what: raw, buffer_mib: 16, segment_mib: 1, keep_mib: 2");
     box_write(&rig.box, "clock", "%lld", 70 * year_s);
-    setenv("OWN_CLOCK", box_path(&rig.box, "clock"), 1);
-    rig_start_behind(&rig, "own_clock");
+    rig_start_behind(&rig);
     digitiser d = feed_of(&rig);
     digitiser_send(&d, FRAMES);
     cJSON_Delete(status_with(&rig, "windows.processed", FRAMES * FRAME / HOP - 1));
@@ -726,7 +729,7 @@ Test(record, the_oldest_go_whatever_the_clock_says) {
     rig_stop(&rig);
     expect_the_newest(&rig, 2 * FRAMES, 1 << 20);
     box_write(&rig.box, "clock", "%lld", -50 * year_s);
-    rig_start_behind(&rig, "own_clock");
+    rig_start_behind(&rig);
     cJSON *head = status_with(&rig, "uptime_s", 0);
     digitiser_send(&d, FRAMES);
     cJSON_Delete(head);

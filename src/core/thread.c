@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 
 static const char thread_limits[] = "RLIMIT_AS or RLIMIT_NPROC; LimitAS=, LimitNPROC= or TasksMax= "
                                     "of systemd";
@@ -72,11 +73,15 @@ sonar_code sonar_thread_start(const sonar_host *host, const char *name, int cpu,
     return SONAR_OK;
 }
 
+/* In steps: waits of pthread_timedjoin_np go by UTC, which somebody may set meanwhile, and the
+ * thread sanitizer does not know pthread_clockjoin_np. */
 bool sonar_thread_join(pthread_t thread, int timeout_ms) {
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += timeout_ms % 1000 * 1000000L;
-    until.tv_sec += timeout_ms / 1000 + until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
-    return pthread_timedjoin_np(thread, NULL, &until) == 0;
+    const struct timespec step = {.tv_nsec = 1000000};
+    const int64_t until_ns = sonar_monotonic_ns() + (int64_t)timeout_ms * 1000000;
+    while (pthread_tryjoin_np(thread, NULL) != 0) {
+        if (sonar_monotonic_ns() >= until_ns)
+            return false;
+        nanosleep(&step, NULL);
+    }
+    return true;
 }

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "core/count.h"
@@ -415,17 +414,12 @@ sonar_code sonar_recorder_start(sonar_recorder *r, sonar_error *err) {
 
 bool sonar_recorder_stop(sonar_recorder *r, int timeout_ms) {
     enum { SYNC_MS = 300 }; /* for the last bytes */
-    struct timespec until;
     if (!r || !r->started)
         return true;
     atomic_store(&r->deadline_ns, sonar_monotonic_ns() + (int64_t)timeout_ms * 1000000);
     atomic_store(&r->leaving, true);
     sonar_wake_signal(r->pieces.wake);
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += (timeout_ms + SYNC_MS) % 1000 * 1000000L;
-    until.tv_sec += (timeout_ms + SYNC_MS) / 1000 + until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
-    r->started = pthread_timedjoin_np(r->thread, NULL, &until) != 0;
+    r->started = !sonar_thread_join(r->thread, timeout_ms + SYNC_MS);
     return !r->started;
 }
 
