@@ -422,9 +422,9 @@ Test(record, what_came_a_second_before_a_kill_is_there) {
     rig_free(&rig);
 }
 
-/* With still_disk.c and own_clock.c of plugins/ in front of the daemon's libraries: what is done
- * with the folder of recordings waits while the file rec.held is there, and UTC is ahead by the
- * seconds in the file clock, if it is there. */
+/* With still_disk.c and own_clock.c of plugins/ in front of the daemon's libraries: the disk of the
+ * folder of recordings stands still while the file rec.held is there, is slow with rec.slow, cannot
+ * be written to with rec.readonly, and UTC is ahead by the seconds in the file clock. */
 static void rig_start_behind(rig *rig) {
     setenv("STILL_DISK", rig->folder, 1);
     setenv("OWN_CLOCK", box_path(&rig->box, "clock"), 1);
@@ -443,6 +443,21 @@ static bool has_condition(const cJSON *head, const char *name) {
             return true;
     }
     return false;
+}
+
+/* What `sonarctl record` says while samples come, or without them (NULL). */
+static void expect_answer(rig *rig, digitiser *d, const char *action, int status,
+                          const char *words) {
+    pid_t pid =
+        process_start(&rig->box, "ctl.log", "sonarctl", "-e", rig->control, "record", action, NULL);
+    while (d && process_running(pid)) {
+        digitiser_send(d, 1);
+        nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+    }
+    cr_expect_eq(process_wait(pid, 60000), status);
+    char *log = box_read(&rig->box, "ctl.log");
+    cr_expect(strstr(log, words), "%s", log);
+    free(log);
 }
 
 /* Every window is worked on while the disk does nothing at all; what found no room in the memory is
@@ -512,6 +527,72 @@ Test(record, a_disk_that_stands_still_keeps_nobody_from_leaving) {
 /* The kernel waits by its own clock: for it that of the daemon is set back by an hour. */
 Test(record, nor_does_one_whose_clock_is_set_back_meanwhile) {
     leave_a_still_disk("3600");
+}
+
+/* A disk that takes less than there is: all windows come, and each sample is on it or counted. */
+Test(record, a_disk_that_is_too_slow_costs_samples_and_no_window) {
+    enum { FRAMES = 900 };
+    rig rig = rig_make();
+    configure(&rig, "max_skew_ms: 200", "what: raw, buffer_mib: 1");
+    rig_start_behind(&rig);
+    box_write(&rig.box, "rec.slow", "slow");
+    digitiser d = feed_of(&rig);
+    digitiser_send(&d, FRAMES);
+    cJSON *head = status_with(&rig, "windows.processed", FRAMES * FRAME / HOP - 1);
+    expect_number(head, "windows.dropped.overload", 0);
+    expect_number(head, "record.on", 1);
+    cJSON_Delete(head);
+    unlink(box_path(&rig.box, "rec.slow"));
+    head = status_with(&rig, "record.dropped.slow", 1);
+    const double lost = header_number(head, "record.dropped.slow");
+    expect_number(head, "record.dropped.failed", 0);
+    cJSON_Delete(head);
+    rig_stop(&rig);
+    files f = files_with(&rig, ".sigmf-meta");
+    cr_assert_eq(f.count, 1);
+    const recorded r = expect_as_sent(&rig, f.path[0]);
+    cr_expect_eq((double)r.samples + lost, FRAMES * FRAME, "%g kept, %g lost", (double)r.samples,
+                 lost);
+    files_free(&f);
+    digitiser_close(&d);
+    rig_free(&rig);
+}
+
+/* A file system with errors is often mounted for reading only, in the middle of it. Nothing of what
+ * was written is spoilt, and a command begins anew when the disk is well. */
+Test(record, a_disk_that_cannot_be_written_to_stops_the_recording_alone) {
+    static const char *const kind[] = {"raw", "spectra"};
+    for (int i = 0; i < 2; i++) {
+        rig rig = rig_make();
+        char record[64];
+        snprintf(record, sizeof record, "what: %s, buffer_mib: 16", kind[i]);
+        configure(&rig, "max_skew_ms: 200", record);
+        rig_start_behind(&rig);
+        digitiser d = feed_of(&rig);
+        digitiser_send(&d, 100);
+        cJSON_Delete(status_with(&rig, "record.bytes", 1));
+        box_write(&rig.box, "rec.readonly", "readonly");
+        digitiser_send(&d, 100);
+        cJSON *head = status_with(&rig, "record.stopped", 1);
+        const cJSON *text = cJSON_GetObjectItemCaseSensitive(head, "text");
+        cr_expect(strstr(text->valuestring, "Read-only file system"), "%s", text->valuestring);
+        cJSON_Delete(head);
+        expect_answer(&rig, &d, "start", 1, "Read-only file system");
+        unlink(box_path(&rig.box, "rec.readonly"));
+        expect_answer(&rig, &d, "start", 0, "recording to ");
+        head = status_with(&rig, "windows.processed", (double)(d.frame.first_sample / HOP - 1));
+        expect_number(head, "windows.dropped.overload", 0);
+        expect_number(head, "record.on", 1);
+        cJSON_Delete(head);
+        rig_stop(&rig);
+        files f = files_with(&rig, i ? ".sonar-index" : ".sigmf-meta");
+        cr_expect_eq(f.count, 2);
+        for (int k = 0; !i && k < f.count; k++)
+            expect_as_sent(&rig, f.path[k]);
+        files_free(&f);
+        digitiser_close(&d);
+        rig_free(&rig);
+    }
 }
 
 /* 1 MiB a file, set from outside: the write that passes it fails as on a full disk. */
@@ -604,21 +685,6 @@ Test(record, a_folder_that_was_made_anew_is_recorded_to) {
     files_free(&f);
     digitiser_close(&d);
     rig_free(&rig);
-}
-
-/* What `sonarctl record` says while samples come, or without them (NULL). */
-static void expect_answer(rig *rig, digitiser *d, const char *action, int status,
-                          const char *words) {
-    pid_t pid =
-        process_start(&rig->box, "ctl.log", "sonarctl", "-e", rig->control, "record", action, NULL);
-    while (d && process_running(pid)) {
-        digitiser_send(d, 1);
-        nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
-    }
-    cr_expect_eq(process_wait(pid, 60000), status);
-    char *log = box_read(&rig->box, "ctl.log");
-    cr_expect(strstr(log, words), "%s", log);
-    free(log);
 }
 
 Test(record, too_little_room_is_told_and_a_command_begins_anew) {

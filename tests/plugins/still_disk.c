@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* A disk that stands still, for a program under test (LD_PRELOAD): whatever a thread does with the
- * files of the folder STILL_DISK waits for as long as there is a file STILL_DISK.held beside it. */
+/* A bad disk, for a program under test (LD_PRELOAD), as files beside the folder STILL_DISK say,
+ * which may come and go: where STILL_DISK.held is there, whatever a thread does with the folder's
+ * files waits; where STILL_DISK.slow is there, each write takes 50 ms; where STILL_DISK.readonly is
+ * there, nothing is written. */
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -22,20 +25,33 @@ static bool is_of_the_disk(int fd) {
     return strncmp(path, folder, strlen(folder)) == 0;
 }
 
+static bool is_there(const char *ending) {
+    char path[512];
+    snprintf(path, sizeof path, "%s.%s", getenv("STILL_DISK"), ending);
+    return access(path, F_OK) == 0;
+}
+
 static void wait_for(int fd) {
-    char held[512];
-    if (!is_of_the_disk(fd))
-        return;
-    snprintf(held, sizeof held, "%s.held", getenv("STILL_DISK"));
-    while (access(held, F_OK) == 0)
+    while (is_of_the_disk(fd) && is_there("held"))
         usleep(2000);
+}
+
+/* Waits, and says whether it may be written to. */
+static bool may_write(int fd) {
+    enum { SLOW_US = 50000 };
+    if (!is_of_the_disk(fd))
+        return true;
+    wait_for(fd);
+    if (is_there("slow"))
+        usleep(SLOW_US);
+    errno = EROFS;
+    return !is_there("readonly");
 }
 
 #define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 
 ssize_t write(int fd, const void *bytes, size_t count) {
-    wait_for(fd);
-    return REAL(write)(fd, bytes, count);
+    return may_write(fd) ? REAL(write)(fd, bytes, count) : -1;
 }
 
 int fsync(int fd) {
@@ -49,8 +65,7 @@ int fdatasync(int fd) {
 }
 
 int ftruncate(int fd, off_t bytes) {
-    wait_for(fd);
-    return REAL(ftruncate)(fd, bytes);
+    return may_write(fd) ? REAL(ftruncate)(fd, bytes) : -1;
 }
 
 int fstatvfs(int fd, struct statvfs *to) {
@@ -64,15 +79,15 @@ int openat(int folder, const char *name, int flags, ...) {
     const mode_t mode = flags & O_CREAT ? va_arg(more, mode_t) : 0;
     va_end(more);
     wait_for(folder);
+    if (flags & O_CREAT && !may_write(folder))
+        return -1;
     return REAL(openat)(folder, name, flags, mode);
 }
 
 int renameat(int from, const char *old, int to, const char *fresh) {
-    wait_for(to);
-    return REAL(renameat)(from, old, to, fresh);
+    return may_write(to) ? REAL(renameat)(from, old, to, fresh) : -1;
 }
 
 int unlinkat(int folder, const char *name, int flags) {
-    wait_for(folder);
-    return REAL(unlinkat)(folder, name, flags);
+    return may_write(folder) ? REAL(unlinkat)(folder, name, flags) : -1;
 }
