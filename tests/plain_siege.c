@@ -12,6 +12,7 @@
  * a daemon of its own.
  */
 #include <getopt.h>
+#include <grp.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -128,6 +129,7 @@ static void start(struct siege *s, bool tcp, const char *overload, bool keys) {
     }
     s->keys = keys;
     snprintf(s->control, sizeof s->control, "ipc://%s/control", s->box.dir);
+    chmod(s->box.dir, 0711); /* for attackers that are another user */
     box_write(&s->box, "sonard.yaml",
               "schema: 1\n"
               "array: {id: 1, geometry: {line: {sensors: %d, spacing_m: 0.75}}}\n"
@@ -138,8 +140,9 @@ static void start(struct siege *s, bool tcp, const char *overload, bool keys) {
               "cbf: {band_hz: [600, 950]}\n"
               "output: {endpoint: \"%s\"}\n"
               "control: {endpoint: \"%s\"}\n"
-              "runtime: {backend: cpu, threads: 1}\n%s",
-              CHANNELS, s->in, overload, s->out, s->control, keys ? make_keys(s) : "");
+              "runtime: {backend: cpu, threads: 1, state_dir: \"%s\"}\n%s",
+              CHANNELS, s->in, overload, s->out, s->control, s->box.dir,
+              keys ? make_keys(s) : "security: {ipc_mode: 0666}\n");
     s->daemon =
         process_start(&s->box, "sonard.log", "sonard", box_path(&s->box, "sonard.yaml"), NULL);
     s->frame = (sonar_frame){.array_id = 1,
@@ -642,10 +645,12 @@ static void pauses(struct siege *s) {
 
 /* ---- readers that come and go ---------------------------------------------------------------- */
 
+enum { PROCESSES_MOST = 8 };
+
 /* What the connections of one attacker do. */
 struct visit {
     const char *name;
-    double rate_hz; /* of them all */
+    double rate_hz; /* of them all; 0: each process floods, is hung up on and comes again */
     int processes, topics, held;
     size_t bytes; /* of a topic */
     bool many;    /* from many addresses */
@@ -659,20 +664,34 @@ static const char *other_address(bool many, char text[32]) {
     return text;
 }
 
+static bool is_ipc(const struct siege *s) {
+    return !strncmp(s->out, "ipc://", 6);
+}
+
+/* Over ipc peers are told apart by their user, and only root can be another one. */
+static void become_another(const struct siege *s) {
+    const uid_t nobody = 65534;
+    if (is_ipc(s) && !geteuid() && (setgroups(0, NULL) || setgid(nobody) || setuid(nobody)))
+        _exit(1);
+}
+
+/* Beside this attack those who are not of it may join as they like. */
+static bool leaves_room(const struct siege *s, const struct visit *v) {
+    return !v->many && (!is_ipc(s) || !geteuid());
+}
+
+/* Waits for no answer: a handshake that is refused takes its time. */
 static int visit_plain(const struct siege *s, const struct visit *v, int number) {
     char address[32];
-    int fd = zmtp_connect_from(s->out, other_address(v->many, address));
-    if (fd < 0 || !zmtp_handshake(fd, "SUB")) {
-        close(fd);
-        return -1;
-    }
-    for (int k = 0; k < v->topics && subscribe_raw(fd, number << 5 | k, v->bytes); k++)
-        ;
+    const int fd = zmtp_connect_from(s->out, other_address(v->many, address));
+    bool good = fd >= 0 && zmtp_introduce(fd, "SUB");
+    for (int k = 0; k < v->topics && good; k++)
+        good = subscribe_raw(fd, number << 5 | k, v->bytes);
     return fd;
 }
 
 static void *visit_with_key(const struct siege *s, const struct visit *v, void *context) {
-    char topic[1024];
+    char topic[1024], endpoint[sizeof s->out + 32], address[32];
     int zero = 0, never = -1;
     void *socket = zmq_socket(context, ZMQ_SUB);
     zmq_setsockopt(socket, ZMQ_LINGER, &zero, sizeof zero);
@@ -683,8 +702,21 @@ static void *visit_with_key(const struct siege *s, const struct visit *v, void *
             topic[i] = (char)('a' + rand() % 26);
         zmq_setsockopt(socket, ZMQ_SUBSCRIBE, topic, v->bytes);
     }
-    zmq_connect(socket, s->out);
+    snprintf(endpoint, sizeof endpoint, "tcp://%s:0;%s", other_address(v->many, address),
+             s->out + strlen("tcp://"));
+    zmq_connect(socket, endpoint);
     return socket;
+}
+
+static void flood_again(const struct siege *s, const struct visit *v, int process) {
+    char address[32];
+    for (int sent = 0;; usleep(1000)) {
+        const int fd = zmtp_connect_from(s->out, other_address(v->many, address));
+        if (fd >= 0 && zmtp_handshake(fd, "SUB"))
+            while (subscribe_raw(fd, sent << 8 | process, v->bytes) && !zmtp_is_over(fd))
+                sent++;
+        close(fd);
+    }
 }
 
 /* One process of the attacker, until it is killed. */
@@ -692,6 +724,9 @@ static void visit(const struct siege *s, const struct visit *v, int process) {
     enum { HELD_MOST = 128 };
     int fd[HELD_MOST];
     void *socket[HELD_MOST] = {NULL}, *context = s->keys ? zmq_ctx_new() : NULL;
+    become_another(s);
+    if (!v->rate_hz)
+        flood_again(s, v, process);
     const int64_t every_ns = (int64_t)(1e9 * v->processes / v->rate_hz);
     int64_t next_ns = sonar_monotonic_ns();
     const int held = v->held / v->processes + 1;
@@ -701,7 +736,7 @@ static void visit(const struct siege *s, const struct visit *v, int process) {
         if (socket[i])
             zmq_close(socket[i]);
         if (fd[i] >= 0)
-            close(fd[i]);
+            i & 1 ? close(fd[i]) : zmtp_reset(fd[i]);
         if (s->keys)
             socket[i] = visit_with_key(s, v, context);
         else
@@ -714,11 +749,32 @@ static void visit(const struct siege *s, const struct visit *v, int process) {
     }
 }
 
-/* Windows that an honest reader gets while frames come in real time. */
+/* Windows that an honest reader gets while frames come in real time, and how others fare that join
+ * meanwhile, one after the other, until their first window. */
 struct watch_kept {
-    int got;
-    double gap_s;
+    int got, joined;
+    double gap_s, join_s; /* the longest */
+    long most_bytes;      /* of the daemon */
+    bool newcomers;
+    subscriber newcomer; /* one who waits */
+    int64_t since_ns;
 };
+
+static void attend_newcomer(const struct siege *s, struct watch_kept *kept) {
+    const int64_t now_ns = sonar_monotonic_ns(), pause_ns = 500000000;
+    message m;
+    if (kept->newcomer.socket && receive(&kept->newcomer, &m, 0)) {
+        kept->join_s = fmax(kept->join_s, (double)(now_ns - kept->since_ns) * 1e-9);
+        kept->joined++;
+        message_free(&m);
+        unsubscribe(&kept->newcomer);
+        kept->newcomer.socket = NULL;
+        kept->since_ns = now_ns;
+    } else if (!kept->newcomer.socket && now_ns - kept->since_ns > pause_ns) {
+        kept->newcomer = reader_of(s, "cbf.azimuth");
+        kept->since_ns = now_ns;
+    }
+}
 
 static void keep_watch(struct siege *s, subscriber *reader, int frames, struct watch_kept *kept) {
     const int64_t frame_ns = (int64_t)FRAME * 1000000000 / 8000;
@@ -727,6 +783,10 @@ static void keep_watch(struct siege *s, subscriber *reader, int frames, struct w
     for (int i = 0; i < frames; i++) {
         send_frames(s, 1);
         next_ns += frame_ns;
+        if (kept->newcomers)
+            attend_newcomer(s, kept);
+        const long bytes = resident_bytes(s->daemon);
+        kept->most_bytes = bytes > kept->most_bytes ? bytes : kept->most_bytes;
         for (int64_t left_ns; (left_ns = next_ns - sonar_monotonic_ns()) > 0;)
             if (receive(reader, &m, (int)(left_ns / 1000000) + 1)) {
                 const int64_t now_ns = sonar_monotonic_ns();
@@ -782,51 +842,99 @@ static void stop_and_start(struct siege *s) {
     s->frame.sequence = s->frame.first_sample = 0;
 }
 
-static void besiege_readers(struct siege *s, const struct visit *v, bool stop) {
-    const int frames = s->lasting ? 60 * 32 : 2 * 32;
-    pid_t child[8];
-    struct watch_kept kept = {0};
-    message m;
-    subscriber reader = reader_of(s, "cbf.azimuth");
-    for (bool came = false; !came; came = receive(&reader, &m, 100))
-        send_frames(s, 1);
-    message_free(&m);
-    /* In this order: what a daemon lost as it started may not be in the status yet. */
-    const double processed = settled(s, "windows.processed"), before = losses(s, false);
-    const double given_up = number_now(s, "output.results_dropped");
-    while (receive(&reader, &m, 100))
-        message_free(&m);
-    for (int i = 0; i < v->processes; i++)
-        if ((child[i] = fork()) == 0)
-            visit(s, v, i);
-    keep_watch(s, &reader, frames, &kept);
-    if (stop)
-        stop_and_start(s);
-    for (int i = 0; i < v->processes; i++) {
-        kill(child[i], SIGKILL);
-        waitpid(child[i], NULL, 0);
-    }
-    if (!stop) /* those that were held leave all at once */
-        keep_watch(s, &reader, frames, &kept);
-    if (!process_running(s->daemon))
-        die(s, "the daemon is gone");
-    unsubscribe(&reader);
-    if (stop)
-        return;
-    const double windows = settled(s, "windows.processed") - processed, lost = losses(s, false);
-    const double late = number_now(s, "output.results_dropped") - given_up;
-    printf("%s: %d of %.0f windows, %.0f given up, longest gap %.2f s\n", v->name, kept.got,
-           windows, late, kept.gap_s);
+/* Whoever waits gets his window at the latest when nothing is attacked any more. */
+static void await_newcomer(struct siege *s, subscriber *reader, struct watch_kept *kept) {
+    for (int i = 0; i < PATIENCE_MS / 1000 && kept->newcomer.socket; i++)
+        keep_watch(s, reader, 32, kept);
+    if (kept->newcomer.socket)
+        die(s, "a reader that joined under siege got no window");
+}
+
+/* What the daemon has counted by now. */
+struct stand {
+    double processed, lost, late, accepted;
+};
+
+/* In this order: what a daemon lost as it started may not be in the status yet. */
+static struct stand stand_of(struct siege *s) {
+    struct stand now = {.processed = settled(s, "windows.processed")};
+    now.lost = losses(s, false);
+    now.late = number_now(s, "output.results_dropped");
+    now.accepted = number_now(s, "output.peers.accepted");
+    return now;
+}
+
+static void judge(struct siege *s, const struct visit *v, struct stand before,
+                  const struct watch_kept *kept) {
+    const struct stand now = stand_of(s);
+    const double windows = now.processed - before.processed, late = now.late - before.late;
+    printf("%s: %d of %.0f windows, %.0f given up, longest gap %.2f s; %d joined, within %.2f s; "
+           "%.0f connections came, at most %ld MiB\n",
+           v->name, kept->got, windows, late, kept->gap_s, kept->joined, kept->join_s,
+           now.accepted - before.accepted, kept->most_bytes / MIB);
+    expect(now.accepted >= before.accepted + kept->joined + v->processes, "attackers that came",
+           now.accepted - before.accepted, kept->joined + v->processes);
+    expect(!kept->newcomers || kept->joined > 0, "readers that joined", kept->joined, 1);
     if (INSTRUMENTED)
         return;
     /* As for losses: results given up may be the machine's, but never most of them. */
     const double due = fmax(0.95 * windows - (s->lasting ? 0 : late), 0.75 * windows);
-    expect(kept.got >= due && windows > 0, v->name, kept.got, due);
-    if (s->lasting)
-        expect(kept.gap_s < 1, "gap between windows, s", kept.gap_s, 1);
-    expect(lost == before, "lost for readers' sake", lost, before);
-    if (lost != before)
+    expect(kept->got >= due && windows > 0, v->name, kept->got, due);
+    if (s->lasting) {
+        expect(kept->gap_s < 1, "gap between windows, s", kept->gap_s, 1);
+        expect(kept->join_s < 2, "until a reader that joins has a window, s", kept->join_s, 2);
+    }
+    expect(now.lost == before.lost, "lost for readers' sake", now.lost, before.lost);
+    if (now.lost != before.lost)
         losses(s, true);
+}
+
+/* A reader that is served, and has had everything up to now. */
+static subscriber served_reader(struct siege *s, struct stand *stand) {
+    subscriber reader = reader_of(s, "cbf.azimuth");
+    message m;
+    for (bool came = false; !came; came = receive(&reader, &m, 100))
+        send_frames(s, 1);
+    message_free(&m);
+    *stand = stand_of(s);
+    while (receive(&reader, &m, 100))
+        message_free(&m);
+    return reader;
+}
+
+static void attack(const struct siege *s, const struct visit *v, pid_t *child) {
+    for (int i = 0; i < v->processes; i++)
+        if ((child[i] = fork()) == 0)
+            visit(s, v, i);
+}
+
+static void end_attack(const struct visit *v, const pid_t *child) {
+    for (int i = 0; i < v->processes; i++) {
+        kill(child[i], SIGKILL);
+        waitpid(child[i], NULL, 0);
+    }
+}
+
+static void besiege_readers(struct siege *s, const struct visit *v, bool stop) {
+    const int frames = s->lasting ? 60 * 32 : 2 * 32;
+    pid_t child[PROCESSES_MOST];
+    struct stand before;
+    struct watch_kept kept = {.newcomers = !stop && leaves_room(s, v)};
+    subscriber reader = served_reader(s, &before);
+    attack(s, v, child);
+    keep_watch(s, &reader, frames, &kept);
+    if (stop)
+        stop_and_start(s);
+    end_attack(v, child);
+    if (!stop) { /* those that were held leave all at once */
+        keep_watch(s, &reader, frames, &kept);
+        await_newcomer(s, &reader, &kept);
+    }
+    if (!process_running(s->daemon))
+        die(s, "the daemon is gone");
+    unsubscribe(&reader);
+    if (!stop)
+        judge(s, v, before, &kept);
 }
 
 /* Readers that join, subscribe to foreign topics and leave; libzmq goes through all subscriptions
@@ -844,6 +952,13 @@ static void visits(struct siege *s) {
     for (size_t i = 0; i < sizeof of / sizeof of[0]; i++)
         if (s->lasting || of[i].always)
             besiege_readers(s, &of[i], false);
+}
+
+/* Floods that come again beside an honest reader. */
+static void floods_again(struct siege *s) {
+    static const struct visit of = {"floods", 0, 6, 0, 0, TOPIC, false, true};
+    besiege_readers(s, &of, false);
+    check_memory(s, "memory after floods that came again");
 }
 
 static void stops(struct siege *s) {
@@ -921,6 +1036,7 @@ static void besiege(bool tcp, const char *overload, bool keys, struct choice cho
                     {"nonsense", nonsense, PLAIN, 1},
                     {"hoards", hoards, PLAIN, 1},
                     {"floods", floods, PLAIN, 1},
+                    {"floods again", floods_again, PLAIN, 2},
                     {"visits", visits, PLAIN | KEYS, 2},
                     {"stops", stops, PLAIN | KEYS, 2},
                     {"deaths", deaths, PLAIN, 3},
