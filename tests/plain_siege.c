@@ -54,6 +54,7 @@ struct siege {
     double sent; /* messages that the daemon must have counted */
     long rest_bytes;
     bool keys, lasting; /* CURVE is spoken; --seconds was given */
+    bool waits;         /* overload: block */
     char server_key[41], public_key[41], secret_key[41], other_key[41], other_secret[41];
 };
 
@@ -128,6 +129,7 @@ static void start(struct siege *s, bool tcp, const char *overload, bool keys) {
         snprintf(s->out, sizeof s->out, "ipc://%s/out", s->box.dir);
     }
     s->keys = keys;
+    s->waits = !strcmp(overload, "block");
     snprintf(s->control, sizeof s->control, "ipc://%s/control", s->box.dir);
     chmod(s->box.dir, 0711); /* for attackers that are another user */
     box_write(&s->box, "sonard.yaml",
@@ -961,6 +963,37 @@ static void floods_again(struct siege *s) {
     check_memory(s, "memory after floods that came again");
 }
 
+/* `sonarctl train` beside readers that come and go. Samples wait meanwhile, and their windows come.
+ */
+static void trains(struct siege *s) {
+    static const struct visit of = {"and training", 1000, 8, 25, 90, 40, false, true};
+    pid_t child[PROCESSES_MOST];
+    struct stand before;
+    struct watch_kept kept = {0};
+    if (!s->waits)
+        return;
+    char *table = strdup(box_path(&s->box, "train.yaml"));
+    unlink(table);
+    subscriber reader = served_reader(s, &before);
+    attack(s, &of, child);
+    keep_watch(s, &reader, 32, &kept);
+    const pid_t ctl =
+        process_start(&s->box, "ctl.log", "sonarctl", "-e", s->control, "train", NULL);
+    while (process_running(ctl))
+        keep_watch(s, &reader, 1, &kept);
+    const int status = process_wait(ctl, PATIENCE_MS);
+    expect(status == 0, "exit code of sonarctl train", status, 0);
+    for (int i = 0; i < PATIENCE_MS / 1000 && access(table, F_OK); i++)
+        keep_watch(s, &reader, 1, &kept);
+    keep_watch(s, &reader, 32, &kept);
+    end_attack(&of, child);
+    unsubscribe(&reader);
+    expect(!access(table, F_OK), "training under siege has ended", 0, 1);
+    free(table);
+    kept.gap_s = 0; /* nothing is computed while it trains */
+    judge(s, &of, before, &kept);
+}
+
 static void stops(struct siege *s) {
     static const struct visit of = {"and a stop", 1000, 8, 25, 90, 40, false, true};
     besiege_readers(s, &of, true);
@@ -1038,6 +1071,7 @@ static void besiege(bool tcp, const char *overload, bool keys, struct choice cho
                     {"floods", floods, PLAIN, 1},
                     {"floods again", floods_again, PLAIN, 2},
                     {"visits", visits, PLAIN | KEYS, 2},
+                    {"trains", trains, PLAIN | KEYS, 3},
                     {"stops", stops, PLAIN | KEYS, 2},
                     {"deaths", deaths, PLAIN, 3},
                     {"deaths behind", deaths_behind, PLAIN, 3},
