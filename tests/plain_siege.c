@@ -785,7 +785,8 @@ static void keep_watch(struct siege *s, subscriber *reader, int frames, struct w
     for (int i = 0; i < frames; i++) {
         send_frames(s, 1);
         next_ns += frame_ns;
-        if (kept->newcomers)
+        if (kept->newcomer.socket ||
+            (kept->newcomers && i + 32 < frames)) /* none is left waiting */
             attend_newcomer(s, kept);
         const long bytes = resident_bytes(s->daemon);
         kept->most_bytes = bytes > kept->most_bytes ? bytes : kept->most_bytes;

@@ -106,11 +106,14 @@ static void client_close(client *c) {
     zmq_ctx_term(c->context);
 }
 
+/* Clean text, whatever was asked. */
 static cJSON *take_answer(client *c) {
-    static char text[1 << 18];
+    static char text[1 << 18], clean[1 << 18];
     int bytes = zmq_recv(c->socket, text, sizeof text - 1, 0);
     cr_assert(bytes >= 0 && bytes < (int)sizeof text, "no answer: %s", zmq_strerror(zmq_errno()));
     text[bytes] = '\0';
+    sonar_text_clean(text, (size_t)bytes, clean, sizeof clean);
+    cr_expect_str_eq(text, clean);
     cJSON *answer = cJSON_Parse(text);
     cr_assert(answer, "%s", text);
     return answer;
@@ -239,6 +242,7 @@ Test(control, what_is_no_request_is_refused_with_a_reason) {
     EXPECT_REFUSAL(&c, "\0\0\0\377\376", "a JSON object");
     EXPECT_REFUSAL(&c, "{\"verb\":7}", "a JSON object");
     EXPECT_REFUSAL(&c, "{\"verb\":\"explode\"}", "is none of status, version");
+    EXPECT_REFUSAL(&c, "{\"verb\":\"\xc0\xafnot\xff\"}", "is none of status, version");
     EXPECT_REFUSAL(&c, "{\"verb\":\"status\",\"x\":1}", "not known here");
     EXPECT_REFUSAL(&c, "{\"verb\":\"set\"}", "an object of 1 to");
     EXPECT_REFUSAL(&c, "{\"verb\":\"set\",\"values\":[1]}", "an object of 1 to");

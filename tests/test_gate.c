@@ -217,6 +217,49 @@ Test(gate, readers_that_were_refused_come_back_by_themselves) {
     close_hall(&h);
 }
 
+/* Takes `count` subscriptions to what is no topic; false: somebody was hung up on. */
+static bool take_foreign(hall *h, void *reader, int count) {
+    while (count) {
+        zmq_pollitem_t item[] = {{.socket = h->socket, .events = ZMQ_POLLIN},
+                                 {.socket = reader, .events = ZMQ_POLLIN}};
+        zmq_msg_t request;
+        cr_assert_gt(zmq_poll(item, 2, 20000), 0, "no subscription came");
+        look(h); /* whose it is */
+        zmq_msg_init(&request);
+        if (zmq_msg_recv(&request, h->socket, ZMQ_DONTWAIT) > 0) {
+            sonar_peers_charge(h->peers, &request, zmq_msg_size(&request), true);
+            count--;
+        }
+        zmq_msg_close(&request);
+    }
+    return !look(h).refused;
+}
+
+static void leave(hall *h, void *reader) {
+    zmq_close(reader);
+    for (int i = 0; i < 2000 && sonar_peers_connected(h->peers); i++)
+        look(h), usleep(10000);
+    cr_assert_eq(sonar_peers_connected(h->peers), 0);
+}
+
+/* libzmq tells of the last end of a subscription only, so nothing is given back one by one. */
+Test(gate, foreign_bytes_are_given_back_with_their_connection) {
+    enum { TOPICS = 16, BYTES = 100 };
+    hall h = open_hall(8, NULL);
+    char topic[BYTES + 1] = "";
+    memset(topic, 'x', BYTES);
+    for (int round = 0; round < 4; round++) { /* most of what one may hold, each time */
+        void *socket = reader(&h, "x");
+        for (int i = 1; i < TOPICS; i++) {
+            topic[0] = (char)('a' + i);
+            zmq_setsockopt(socket, ZMQ_SUBSCRIBE, topic, BYTES);
+        }
+        cr_assert(take_foreign(&h, socket, TOPICS), "round %d", round);
+        leave(&h, socket);
+    }
+    close_hall(&h);
+}
+
 Test(gate, one_owner_has_so_many_places_and_gets_them_back) {
     char folder[] = "/tmp/sonar-gate-XXXXXX", path[64], owner[SONAR_OWNER_BYTES];
     void *socket[5];

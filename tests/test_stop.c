@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <zmq.h>
 
@@ -124,6 +125,33 @@ Test(stop, with_stalled_subscribers) {
 }
 Test(stop, in_block_mode_with_stalled_subscribers_and_asked_thrice) {
     stop_with_stalled("block", 3);
+}
+
+/* The output thread does not come back, as where readers keep it inside libzmq. Nobody waits for it
+ * beyond the two seconds. */
+Test(stop, with_an_output_thread_that_does_not_come_back) {
+    rig rig = rig_open(8, 1024, "block");
+    subscriber s = subscribe(rig.out, "status", NULL);
+    message m;
+    cr_assert(receive(&s, &m, 10000));
+    message_free(&m);
+    const pid_t thread = thread_hold(rig.daemon, "sonar-output");
+    if (thread < 0)
+        cr_skip_test("no thread can be held back here");
+    pour(&rig, 200);
+    kill(rig.daemon, SIGTERM);
+    bool ended = false; /* no process has before who holds its thread has seen that end */
+    for (int i = 0; i < WITHIN_MS / 10 && !ended; i++, usleep(10000))
+        ended = waitpid(thread, NULL, __WALL | WNOHANG) == thread;
+    if (!ended) {
+        kill(rig.daemon, SIGKILL);
+        waitpid(thread, NULL, __WALL);
+    }
+    char *log = box_read(&rig.box, "sonard.log");
+    cr_expect(strstr(log, "readers keep the socket busy"), "%s", log);
+    free(log);
+    rig_stop(&rig, "held back");
+    unsubscribe(&s);
 }
 
 /* ---- long windows ---------------------------------------------------------------------------- */
