@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """sonar-replay: what a digitiser's socket gets of sound files that several recorders have made, of their dates, and of
 files that are cut off. replay_test.py BINARIES. Exit 77: skipped."""
+import json
 import pathlib
 import struct
 import subprocess
@@ -63,6 +64,7 @@ def played(folder, *arguments):
         head, body = pull.recv_multipart()
         channels, count, kind = struct.unpack_from("<IIB", head, 16)
         assert kind == 1, "16-bit samples stay such"
+        assert struct.unpack_from("<H", head, 26)[0] & 16, "frames say that a recording is played"
         parts.append(np.frombuffer(body, "<i2").reshape(count, channels))
         utc_ns = struct.unpack_from("<q", head, 48)[0] if utc_ns is None else utc_ns
     said = tool.communicate()[1]
@@ -108,6 +110,43 @@ def try_dates(folder, rng):
         assert code == 2 and wrong in said, said
 
 
+def try_health(folder, rng):
+    """A real daemon, which drops the oldest windows, takes an old recording at its own and at half its pace."""
+    sea = rng.integers(-3000, 3000, (3 * FS_HZ, 4), "<i2")
+    file = wav(folder / "old.wav", sea, bext("2020-01-31", "12:00:00", 12 * 3600 * FS_HZ))
+    (folder / "old.yaml").write_text(CONFIG.replace("FOLDER", str(folder)))
+    sub = zmq.Context.instance().socket(zmq.SUB)
+    sub.subscribe("status")
+    sub.connect(f"ipc://{folder}/nobody-either")
+    daemon = subprocess.Popen([binaries / "sonard", folder / "old.yaml"], stderr=subprocess.DEVNULL)
+    try:
+        for rate in ("1", "0.5"):
+            tool = subprocess.Popen([binaries / "sonar-replay", file, "--config", folder / "old.yaml", "--loop", "forever",
+                                     "--rate", rate], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+            try:
+                seen = watch_health(sub)
+            finally:
+                tool.terminate()
+                tool.wait()
+            codes = {condition["code"] for status in seen for condition in status["conditions"]}
+            assert not codes & {"clock_offset", "samples_late", "rate"}, (rate, codes)
+            assert " years old, is played" in seen[-1]["text"], seen[-1]["text"]
+    finally:
+        daemon.terminate()
+        assert daemon.wait() == 0
+    sub.close()
+
+
+def watch_health(sub):
+    """Statuses until five in a row tell of the replay; the daemon may need a while for the first."""
+    seen, told = [], 0
+    while told < 5:
+        assert sub.poll(60000), "no status"
+        seen.append(json.loads(sub.recv_multipart()[1]))
+        told = told + 1 if any(c["code"] == "replay" for c in seen[-1]["conditions"]) else 0
+    return seen
+
+
 def try_cut_off(folder, rng):
     sea = rng.integers(-30000, 30000, (3000, 2), "<i2")
     file = wav(folder / "cut.wav", sea)
@@ -149,5 +188,6 @@ with tempfile.TemporaryDirectory(prefix="sonard-replay-") as name:
     rng, here = np.random.default_rng(4), pathlib.Path(name)
     try_side_by_side(here, rng)
     try_dates(here, rng)
+    try_health(here, rng)
     try_cut_off(here, rng)
     try_pauses(here)

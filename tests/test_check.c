@@ -178,6 +178,7 @@ SPOIL(stuck_sequence, true, m->frame.sequence = 0)
 SPOIL(goes_back, i == 50, m->frame.first_sample -= SAMPLES)
 SPOIL(utc_in_ms, true, m->frame.utc_ns /= 1000000)
 SPOIL(utc_behind, true, m->frame.utc_ns -= 100 * SECOND)
+SPOIL(replay_behind, true, (m->frame.utc_ns -= 100 * SECOND, m->frame.flags = 16))
 SPOIL(utc_ahead, true, m->frame.utc_ns += 2 * SECOND)
 SPOIL(utc_steps, i >= 50, m->frame.utc_ns += 20000000)
 SPOIL(no_utc, true, m->frame.utc_ns = 0)
@@ -258,6 +259,7 @@ static const struct {
     {goes_back, EXIT_BEYOND, "9800, but samples up to 9999 have come already"},
     {utc_in_ms, EXIT_BEYOND, "1790000000000 seems to be in milliseconds: it is in ns"},
     {utc_behind, EXIT_BEYOND, "100.025 s behind this machine's clock"},
+    {replay_behind, EXIT_WITHIN, "Nothing is wrong"},
     {utc_ahead, EXIT_BEYOND, "1.975 s ahead of this machine's clock"},
     {utc_steps, EXIT_WITHIN, "note   UTC            +0.020000 s from what the count"},
     {no_utc, EXIT_WITHIN, "note   UTC            0, unknown"},

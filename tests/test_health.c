@@ -17,10 +17,11 @@ enum { CHANNELS = 64, FS_HZ = 8000, HOP = 4096, LENGTH = 8192, FRAME = 512, LINE
 
 /* A digitiser: half of the array, or all of it. */
 typedef struct block {
-    double hz;                 /* samples a second that it makes */
-    double delay_s;            /* on the way */
-    double clock_s;            /* by which its clock is ahead */
-    bool no_utc, dead;         /* dead: sends nothing */
+    double hz;         /* samples a second that it makes */
+    double delay_s;    /* on the way */
+    double clock_s;    /* by which its clock is ahead */
+    bool no_utc, dead; /* dead: sends nothing */
+    bool replay;
     int64_t begun_ns, unit_ns; /* unit_ns: of its UTC */
 } block;
 
@@ -92,6 +93,7 @@ static void run_block(patient *p, size_t i) {
     if (b->dead || made_s < 0)
         return;
     r->samples = r->step_over = FRAME;
+    r->replay = b->replay;
     r->step = FRAME;
     r->heard_ns = r->end_ns = now_ns;
     r->end_sample = (uint64_t)(made_s * b->hz);
@@ -625,6 +627,43 @@ Test(health, the_time_of_an_old_recording_is_worth_a_notice) {
     expect(p, "ok", "UTC is 100.0 days behind this machine's clock");
     p->config.overload = SONAR_DROP_OLDEST;
     look(p), expect(p, "degraded", "UTC is 100.0 days behind this machine's clock");
+}
+
+/* Its date is the recording's, and its pace is what --rate says. */
+Test(health, a_replay_is_not_judged_by_the_clock) {
+    const double behind_s[] = {-30, 5, 3600, 100 * 86400.}, hz[] = {FS_HZ, FS_HZ / 2, 4 * FS_HZ};
+    for (size_t i = 0; i < 4; i++)
+        for (size_t k = 0; k < 3; k++) {
+            patient *p = well();
+            p->block[0].replay = true;
+            p->block[0].clock_s = -behind_s[i];
+            p->block[0].hz = hz[k];
+            look_for(p, 70);
+            expect(p, "ok",
+                   i < 2    ? "a recording is played"
+                   : i == 2 ? "a recording, 1.00 h old, is played"
+                            : "a recording, 100.0 days old, is played");
+            cr_expect_float_eq(find(p, SONAR_CONDITION_REPLAY)->value, behind_s[i], 0.1);
+            p->block[0].replay = false; /* a digitiser of the same clock */
+            look(p);
+            cr_expect(!find(p, SONAR_CONDITION_REPLAY));
+            cr_expect_str_eq(p->status.health, "degraded", "%g s behind at %g Hz", behind_s[i],
+                             hz[k]);
+        }
+    patient *p = well();
+    p->block[0].replay = p->block[0].no_utc = true;
+    look_for(p, 3);
+    expect(p, "ok", "a recording is played");
+    p->block[0].dead = true;
+    look_for(p, 3);
+    cr_expect(!find(p, SONAR_CONDITION_REPLAY), "no samples come");
+}
+
+Test(health, a_replay_beside_a_digitiser_is_told_by_channel) {
+    patient *p = patient_of(2);
+    p->block[1].replay = true;
+    look_for(p, 3);
+    expect(p, "ok", "a recording of channels 32-63 is played");
 }
 
 Test(health, recordings_with_names_of_the_future_are_worth_a_notice) {

@@ -101,9 +101,11 @@ static double excess_s(const struct look *l, const sonar_block_report *block, ui
 }
 
 /* Age by UTC; and by the index alone, from an origin in time that nobody knows, so that only its
- * growth says something. */
+ * growth says something. A recording comes at any pace, and is as old as it may be. */
 static void measure_age(struct look *l, size_t i, sonar_block_watch *watch) {
     const sonar_block_report *block = &l->stream->block[i];
+    if (block->replay)
+        return;
     int64_t utc_ns = l->facts->utc_now_ns - (l->facts->now_ns - block->end_ns);
     double by_index_s = excess_s(l, block, block->begin_sample, block->begin_ns);
     watch->least_drift_s = fmin(by_index_s, watch->least_drift_s + drift_leak * l->elapsed_s);
@@ -232,7 +234,7 @@ static void judge_rate(struct look *l) {
     double worst_hz = NAN;
     size_t wrong = 0;
     for (size_t i = 0; i < l->stream->blocks; i++) {
-        l->wrong[i] = isfinite(l->rate_hz[i]) && rate_is_wrong(l, i);
+        l->wrong[i] = isfinite(l->rate_hz[i]) && !l->stream->block[i].replay && rate_is_wrong(l, i);
         wrong += l->wrong[i];
         if (isnan(l->status->stream.rate_hz))
             l->status->stream.rate_hz = l->rate_hz[i];
@@ -425,7 +427,7 @@ static void judge_units(struct look *l) {
     const char *unit = NULL;
     for (size_t i = 0; i < l->stream->blocks; i++) {
         const sonar_block_report *block = &l->stream->block[i];
-        const char *name = is_silent(l, block) ? NULL : unit_of(l, block);
+        const char *name = is_silent(l, block) || block->replay ? NULL : unit_of(l, block);
         l->wrong[i] = name != NULL;
         unit = name ? name : unit;
     }
@@ -518,6 +520,29 @@ static void judge_step(struct look *l) {
         worst_s > 0 ? "forward" : "back", sonar_health_span(fabs(worst_s), much));
     condition->value = worst_s;
     condition->limit = clock_step_s;
+    condition->channels = set;
+}
+
+/* What is seen is not now. `value` is the age of the oldest samples by their UTC. */
+static void judge_replay(struct look *l) {
+    double age_s = NAN;
+    bool any = false;
+    for (size_t i = 0; i < l->stream->blocks; i++) {
+        const sonar_block_report *block = &l->stream->block[i];
+        any |= l->wrong[i] = block->frames && block->replay && !is_silent(l, block);
+        if (l->wrong[i] && block->end_utc_ns)
+            age_s = fmax(age_s, (double)(l->facts->utc_now_ns - block->end_utc_ns) * 1e-9);
+    }
+    if (!any)
+        return;
+    char of[80], much[32], old[64] = "";
+    sonar_channel_set set = wrong_channels(l);
+    if (age_s > behind_s)
+        snprintf(old, sizeof old, ", %s old,", sonar_health_span(age_s, much));
+    sonar_condition *condition =
+        sonar_health_report(l->status, SONAR_CONDITION_REPLAY, SONAR_NOTICE,
+                            "a recording%s%s is played", whose(l, &set, of), old);
+    condition->value = age_s;
     condition->channels = set;
 }
 
@@ -626,5 +651,6 @@ void sonar_health_judge_stream(sonar_health *h, const sonar_health_facts *facts,
     judge_offset(&l);
     judge_skew(&l);
     judge_step(&l);
+    judge_replay(&l);
     tell_clocks(&l);
 }

@@ -75,6 +75,7 @@ bool sonar_block_track(sonar_block_state *block, const sonar_frame *frame, doubl
     block->last_first = frame->first_sample;
     block->last_sequence = frame->sequence;
     told->samples = frame->samples;
+    told->replay = frame->flags & SONAR_FRAME_REPLAY;
     if (!told->frames++) {
         told->begin_ns = now_ns;
         told->begin_sample = end;

@@ -10,7 +10,13 @@ enum { SONAR_FRAME_HEADER_BYTES = 64, SONAR_FRAME_MAX_SAMPLES = 1 << 20 };
 enum { SONAR_FRAME_SPIKE = 1024 };
 enum { SONAR_FRAME_INTERLEAVED = 0, SONAR_FRAME_CHANNEL_MAJOR = 1 };
 enum { SONAR_FRAME_DISCONTINUITY = 1, SONAR_FRAME_OVERLOAD = 2, SONAR_FRAME_UNSYNCHRONISED = 4 };
-enum { SONAR_FRAME_SHARED = 8 }; /* the samples lie in shared memory (net/shared.h) */
+enum { SONAR_FRAME_SHARED = 8 };  /* the samples lie in shared memory (net/shared.h) */
+enum { SONAR_FRAME_REPLAY = 16 }; /* a recording is played: its UTC and pace are not the clock's */
+/* Of the samples; the others are of how they are sent. */
+enum {
+    SONAR_FRAME_OF_SAMPLES =
+        SONAR_FRAME_DISCONTINUITY | SONAR_FRAME_OVERLOAD | SONAR_FRAME_UNSYNCHRONISED
+};
 
 /* What a digitiser claims beyond that many nanoseconds around 1970, until the year 2096, is taken
  * as that: no sum or difference of times overflows then. */

@@ -14,8 +14,7 @@ void sonar_outlet_begin(sonar_assembler *a, uint64_t from) {
 void sonar_outlet_note(sonar_assembler *a, const sonar_booking *b, uint64_t from, uint64_t end) {
     struct outlet *o = &a->outlet;
     const sonar_frame *frame = &b->frame;
-    const uint32_t flags = frame->flags & (SONAR_FRAME_DISCONTINUITY | SONAR_FRAME_OVERLOAD |
-                                           SONAR_FRAME_UNSYNCHRONISED); /* of the samples */
+    const uint32_t flags = frame->flags & SONAR_FRAME_OF_SAMPLES;
     if (frame->utc_ns && (!o->utc_ns || frame->first_channel <= o->time_channel)) {
         o->time_channel = frame->first_channel;
         o->time_at = b->at;

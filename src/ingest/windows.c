@@ -44,7 +44,7 @@ void sonar_windows_note(sonar_assembler *a, const sonar_booking *b, uint64_t fro
         window += ((from - window_end(a)) / a->hop + 1) * a->hop;
     for (; window < end; window += a->hop) {
         struct note *note = note_of(a, window);
-        note->flags |= frame->flags & ~(uint32_t)SONAR_FRAME_SHARED;
+        note->flags |= frame->flags & SONAR_FRAME_OF_SAMPLES;
         if (b->arrival_ns > note->arrival_ns)
             note->arrival_ns = b->arrival_ns;
         if (window < from || !frame->utc_ns ||

@@ -130,6 +130,7 @@ typedef struct sonar_block_report {
                          brought all its channels since */
     uint64_t frames;
     uint32_t samples;      /* a channel, of the last frame */
+    bool replay;           /* the last frame says that a recording is played */
     uint64_t step;         /* of the sample index from one frame to the next in sequence... */
     uint32_t step_over;    /* ...where the first of these had so many samples */
     uint64_t end_sample;   /* index after the newest sample */
@@ -458,6 +459,7 @@ const char *sonar_condition_severity_name(sonar_condition_severity severity);
     ROW(SONAR_CONDITION_CLOCK_SKEW, "clock_skew", "seconds")                                       \
     ROW(SONAR_CONDITION_CLOCK_OFFSET, "clock_offset", "seconds")                                   \
     ROW(SONAR_CONDITION_CLOCK_STEPPED, "clock_stepped", "seconds")                                 \
+    ROW(SONAR_CONDITION_REPLAY, "replay", "seconds")                                               \
     ROW(SONAR_CONDITION_NODE_CLOCK_STEPPED, "node_clock_stepped", "seconds")                       \
     ROW(SONAR_CONDITION_NODE_CLOCK_UNSYNCHRONISED, "node_clock_unsynchronised", "seconds")         \
     ROW(SONAR_CONDITION_RESULTS_DROPPED, "results_dropped", "results")                             \

@@ -221,14 +221,15 @@ static const char *utc_unit(int64_t utc_ns, int64_t now_ns) {
 static void check_utc(incoming *f, const block *b, const sonar_frame *frame, int64_t utc_ns) {
     const double age_s = (double)(utc_ns - frame->utc_ns) * 1e-9;
     const double length_s = is_rate(frame->fs_hz) ? frame->samples / frame->fs_hz : 0;
-    const char *unit = frame->utc_ns ? utc_unit(frame->utc_ns, utc_ns) : NULL;
+    const bool live = !(frame->flags & SONAR_FRAME_REPLAY); /* a recording has its own time */
+    const char *unit = live && frame->utc_ns ? utc_unit(frame->utc_ns, utc_ns) : NULL;
     if (!frame->utc_ns)
         note(f, UTC_NONE,
              "0, unknown: spectra have no date, and bearings no heading of their time");
     else if (unit)
         note(f, UTC_UNIT, "%" PRId64 " seems to be in %s: it is in ns since 1970", frame->utc_ns,
              unit);
-    else if (age_s > BEHIND_S || age_s < length_s - AHEAD_S)
+    else if (live && (age_s > BEHIND_S || age_s < length_s - AHEAD_S))
         note(f, UTC_OFFSET, "%.3f s %s this machine's clock", fabs(age_s),
              age_s > 0 ? "behind" : "ahead of");
     if (!b || !b->utc_ns || !frame->utc_ns || unit || frame->first_sample != b->next_sample ||
@@ -331,8 +332,7 @@ static void check_values(incoming *f, const sonar_frame *frame, const void *payl
 
 void incoming_take(incoming *f, size_t parts, const void *const data[2], const size_t bytes[2],
                    int64_t now_ns, int64_t utc_ns) {
-    const uint16_t known = SONAR_FRAME_DISCONTINUITY | SONAR_FRAME_OVERLOAD |
-                           SONAR_FRAME_UNSYNCHRONISED | SONAR_FRAME_SHARED;
+    const uint16_t known = SONAR_FRAME_OF_SAMPLES | SONAR_FRAME_SHARED | SONAR_FRAME_REPLAY;
     sonar_frame frame;
     sonar_error err = {0};
     f->messages++;

@@ -261,6 +261,7 @@ static sonar_code connect(run *r, sonar_error *err) {
                              .frame_samples = o->stream.frame_samples,
                              .format = o->stream.format ? o->stream.format : info->format,
                              .layout = SONAR_FRAME_INTERLEAVED,
+                             .flags = SONAR_FRAME_REPLAY,
                              .fs_hz = r->fs_hz};
     return sim_stream_connect(&r->stream, &about, err);
 }
@@ -336,9 +337,7 @@ static void say_date(run *r) {
                 "beginning; --utc TIME tells one\n",
                 self.name);
     else if (r->options.date == TAPE_RECORDED && behind_s > OLD_S)
-        fprintf(stderr,
-                "%s: it was recorded %.1f days ago, which the daemon's health tells like a "
-                "clock that is wrong; --utc now plays it as of now\n",
+        fprintf(stderr, "%s: it was recorded %.1f days ago; --utc now plays it as of now\n",
                 self.name, behind_s / 86400);
 }
 

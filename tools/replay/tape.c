@@ -200,8 +200,7 @@ static void place(const tape *t, const sim_capture *c, uint64_t from, tape_piece
     const bool other = t->stream >> 32 != t->info->first_stream >> 32;
     piece->index = c->index + (from - c->start);
     piece->utc_ns = utc_at(t, c, from);
-    piece->flags = (uint16_t)(c->flags & (SONAR_FRAME_DISCONTINUITY | SONAR_FRAME_OVERLOAD |
-                                          SONAR_FRAME_UNSYNCHRONISED));
+    piece->flags = (uint16_t)(c->flags & SONAR_FRAME_OF_SAMPLES);
     piece->seek = !t->begun || begins;
     piece->anew = t->begun && begins && (first ? other || piece->index < t->next_index : c->anew);
     piece->jump = !t->begun || piece->anew || piece->index != t->next_index;

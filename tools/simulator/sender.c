@@ -399,7 +399,7 @@ static sonar_frame frame_of(const sim_sender *sender, const digitiser *d, size_t
                          .samples = (uint32_t)samples,
                          .type = (uint8_t)spec->format,
                          .layout = (uint8_t)spec->layout,
-                         .flags = sender->flags,
+                         .flags = sender->flags | spec->flags,
                          .epoch = d->epoch + (kind == SIM_FAULT_WRONG_EPOCH ? 1000 : 0),
                          .sequence = d->sequence,
                          .first_sample = d->index,

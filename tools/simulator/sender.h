@@ -41,6 +41,7 @@ typedef struct sim_sender_spec {
                              share one connection   then. NULL: as even as can be */
     size_t frame_samples; /* the most of one call of send */
     int format, layout;   /* sonar_dtype, SONAR_FRAME_* */
+    uint16_t flags;       /* of every frame, SONAR_FRAME_* */
     double fs_hz;
     uint32_t epoch;
     uint64_t first_index;   /* of the stream */
