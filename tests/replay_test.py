@@ -111,7 +111,7 @@ def try_dates(folder, rng):
 
 
 def try_health(folder, rng):
-    """A real daemon, which drops the oldest windows, takes an old recording at its own and at half its pace."""
+    """A real daemon, which drops the oldest windows, takes an old recording at half its pace."""
     sea = rng.integers(-3000, 3000, (3 * FS_HZ, 4), "<i2")
     file = wav(folder / "old.wav", sea, bext("2020-01-31", "12:00:00", 12 * 3600 * FS_HZ))
     (folder / "old.yaml").write_text(CONFIG.replace("FOLDER", str(folder)))
@@ -120,17 +120,16 @@ def try_health(folder, rng):
     sub.connect(f"ipc://{folder}/nobody-either")
     daemon = subprocess.Popen([binaries / "sonard", folder / "old.yaml"], stderr=subprocess.DEVNULL)
     try:
-        for rate in ("1", "0.5"):
-            tool = subprocess.Popen([binaries / "sonar-replay", file, "--config", folder / "old.yaml", "--loop", "forever",
-                                     "--rate", rate], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-            try:
-                seen = watch_health(sub)
-            finally:
-                tool.terminate()
-                tool.wait()
-            codes = {condition["code"] for status in seen for condition in status["conditions"]}
-            assert not codes & {"clock_offset", "samples_late", "rate"}, (rate, codes)
-            assert " years old, is played" in seen[-1]["text"], seen[-1]["text"]
+        tool = subprocess.Popen([binaries / "sonar-replay", file, "--config", folder / "old.yaml", "--loop", "forever",
+                                 "--rate", "0.5"], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        try:
+            seen = watch_health(sub)
+        finally:
+            tool.terminate()
+            tool.wait()
+        codes = {condition["code"] for status in seen for condition in status["conditions"]}
+        assert not codes & {"clock_offset", "samples_late", "rate"}, codes
+        assert " years old, is played" in seen[-1]["text"], seen[-1]["text"]
     finally:
         daemon.terminate()
         assert daemon.wait() == 0
