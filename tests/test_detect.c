@@ -346,12 +346,37 @@ Test(detect, looks_first_where_another_spectrum_has_a_contact) {
         s.hint = hint;
         s.hints = 2;
         hint[1].az_deg += trial % 3 == 2 ? 0.4 : 0.004 * s.scan.beam_width_deg;
-        cr_assert_eq(detect(&s, true, d), count);
-        if (!count)
+        const size_t hinted = detect(&s, true, d);
+        if (!count) { /* the grid hardly sees it; the other spectrum does */
+            cr_assert_leq(hinted, 1);
+            cr_assert(!hinted || fabs(d[0].az_deg - s.az[0]) < 1e-3);
             continue;
+        }
+        cr_assert_eq(hinted, count);
         cr_assert_lt(level_error_db(d[0].power, s.power[0] + 1), 0.02);
         cr_assert_lt(fabs(d[0].az_deg - without[0].az_deg), 1e-3 * s.scan.beam_width_deg);
         cr_assert_leq(s.calls, trial % 3 == 2 ? plain.calls + 2 : 3, "%zu calls", s.calls);
+    }
+}
+
+/* A needle between two directions, neither of which shows it: the other spectrum's contact does. */
+Test(detect, finds_a_needle_where_only_another_spectrum_has_a_contact) {
+    for (int beside = 0; beside < 2; beside++) {
+        scene s = make_cone(1000);
+        make_sector(&s, 10, 2, 80);
+        s.adaptive = true;
+        add_source(&s, 91, 1e5);
+        fill(&s);
+        sonar_detection d[16];
+        cr_assert_eq(detect(&s, true, d), 0, "the grid shows it");
+        const sonar_detection hint[] = {{.az_deg = 91.002}, {.az_deg = 60.7}, {.az_deg = 179}};
+        s.hint = hint + beside;
+        s.hints = (size_t)(3 - beside);
+        cr_assert_eq(detect(&s, true, d), beside ? 0 : 1, "a contact is only where one is heard");
+        if (beside)
+            continue;
+        cr_assert_lt(fabs(d[0].az_deg - 91), 1e-4, "%g", d[0].az_deg);
+        cr_assert_lt(level_error_db(d[0].power, 1e5 + 1), 0.02, "%g", d[0].power);
     }
 }
 

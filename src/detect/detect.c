@@ -14,6 +14,7 @@ static const double grid_loss_db = 3;
 static const double image_share = 1.256;
 /* What a bin steered beside a tone shows of a contact, and how exactly. */
 static const double beside_share = 0.1, beside_beams = 0.15;
+static const double prominent = 1.26; /* 1 dB */
 /* A smear's highest ripples over its upper fifth. */
 static const double ripple_margin_db = 5;
 
@@ -52,6 +53,54 @@ static void mark_maxima(const sonar_search *s, const float *background, double l
         if (rises && falls && !whole && top > least * fmax(background[middle], FLT_MIN))
             candidate[middle] = top;
     }
+}
+
+/* The direction whose cell the azimuth is in. */
+static size_t cell_of(const sonar_scan *scan, double az_deg) {
+    const ptrdiff_t next = sonar_scan_first(scan, az_deg);
+    if (!scan->wraps && next <= 0)
+        return 0;
+    if (!scan->wraps && next >= (ptrdiff_t)scan->count)
+        return scan->count - 1;
+    const double below = az_deg - sonar_scan_az(scan, next - 1);
+    return sonar_scan_index(scan, below < sonar_scan_az(scan, next) - az_deg ? next - 1 : next);
+}
+
+/* Whether a candidate's neighbours hold the azimuth, which is in the cell of direction i. */
+static bool is_covered(const sonar_search *s, const float *candidate, ptrdiff_t i, double az_deg) {
+    const ptrdiff_t beside = az_deg < sonar_scan_az(s->scan, i) ? i - 1 : i + 1;
+    return candidate[sonar_scan_index(s->scan, i)] > 0 ||
+           candidate[sonar_scan_index(s->scan, beside)] > 0;
+}
+
+/* A needle between two directions may leave the grid's maxima to its shoulders. So the places of
+ * the other spectrum's contacts are candidates, too, where the power stands out of the grid's. */
+static sonar_code mark_hinted(const sonar_search *s, const float *background, double least,
+                              float *candidate) {
+    const sonar_scan *scan = s->scan;
+    const double middle = (scan->az_deg[0] + scan->az_deg[scan->count - 1]) / 2;
+    double az_deg[SONAR_DETECTIONS_MOST], far[SONAR_DETECTIONS_MOST];
+    float power[SONAR_DETECTIONS_MOST];
+    ptrdiff_t cell[SONAR_DETECTIONS_MOST];
+    size_t n = 0;
+    for (size_t k = 0; k < s->spec->hints && n < SONAR_DETECTIONS_MOST; k++) {
+        const double az = s->spec->hint[k].az_deg;
+        far[n] = INFINITY;
+        az_deg[n] = scan->cone ? az : middle + remainder(az - middle, 360);
+        cell[n] = (ptrdiff_t)cell_of(scan, az_deg[n]);
+        n += sonar_scan_inside(scan, cell[n] - 1) && sonar_scan_inside(scan, cell[n] + 1) &&
+             !is_covered(s, candidate, cell[n], az_deg[n]);
+    }
+    const sonar_code code = n ? s->power_at(s->ctx, n, az_deg, far, power, s->err) : SONAR_OK;
+    for (size_t k = 0; k < n && code == SONAR_OK; k++) {
+        const size_t i = sonar_scan_index(scan, cell[k]);
+        const float around =
+            fmaxf(s->power[i], fmaxf(power_of(s, cell[k] - 1), power_of(s, cell[k] + 1)));
+        if (isfinite(power[k]) && power[k] > prominent * around &&
+            power[k] > least * fmax(background[i], FLT_MIN))
+            candidate[i] = power[k];
+    }
+    return code;
 }
 
 /* ---- which peaks are listed ------------------------------------------------------------------ */
@@ -166,22 +215,10 @@ static void judge_again(const sonar_search *s, sonar_local_maximum *peaks, size_
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-/* The direction whose cell the azimuth is in. */
-static size_t cell_of(const sonar_scan *scan, double az_deg) {
-    const ptrdiff_t next = sonar_scan_first(scan, az_deg);
-    if (!scan->wraps && next <= 0)
-        return 0;
-    if (!scan->wraps && next >= (ptrdiff_t)scan->count)
-        return scan->count - 1;
-    const double below = az_deg - sonar_scan_az(scan, next - 1);
-    return sonar_scan_index(scan, below < sonar_scan_az(scan, next) - az_deg ? next - 1 : next);
-}
-
 sonar_code sonar_detect_raise(const sonar_detect_spec *spec, float *power, float *scratch,
                               sonar_power_at power_at, void *ctx, sonar_error *err) {
     enum { MOST = 32 };
     const size_t n = spec->scan->count;
-    const double prominent = 1.26; /* 1 dB */
     float *background = scratch, *grid = scratch + n, *candidate = scratch + 2 * n;
     if (n < 3 || !believable(power, n))
         return SONAR_OK;
@@ -249,9 +286,15 @@ static sonar_code find(sonar_search *s, sonar_detect_source source, float *scrat
     s->scratch = scratch + 2 * n;
     sonar_focus_strongest(s, power);
     sonar_detect_background(s->scan, s->far_power, background, s->scratch);
-    mark_maxima(s, background, s->threshold * pow(10.0, -grid_loss_db / 10.0), candidate);
+    const double least = s->threshold * pow(10.0, -grid_loss_db / 10.0);
+    mark_maxima(s, background, least, candidate);
+    sonar_code code = SONAR_OK;
+    if (s->adaptive && s->power_at)
+        code = mark_hinted(s, background, least, candidate);
+    if (code != SONAR_OK)
+        return code;
     const size_t found = select_peaks(s, background, candidate, peaks);
-    sonar_code code = sonar_refine_tops(s, task, peaks, found);
+    code = sonar_refine_tops(s, task, peaks, found);
     if (code != SONAR_OK)
         return code;
     judge_again(s, peaks, found);

@@ -47,7 +47,8 @@ typedef struct sonar_detect_spec {
     double tone_reach; /* MVDR: share of a frequency by which bins are steered beside it */
     double aperture_m; /* largest extent D; for a near field */
     /* Contacts of the same array in another spectrum, strongest first, borrowed: the top between
-     * two directions is first looked for where one of them is. */
+     * two directions is first looked for where one of them is. Where the grid has no peak there, a
+     * peak of MVDR begins where the power stands 1 dB out of the grid's. */
     const sonar_detection *hint;
     size_t hints;
 } sonar_detect_spec;
