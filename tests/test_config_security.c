@@ -100,7 +100,7 @@ Test(config_security, lists_belong_to_the_key) {
     expect("security.allow_readers: has no effect without security.key");
     cr_expect_eq(load(OPEN "security: {key: node.key_secret, allow_readers: [a.key]}\n"),
                  SONAR_EINVAL);
-    expect("security.allow_senders: required with security.key: nobody could connect");
+    expect("security.allow_senders: required with security.key: no client could connect");
     cr_expect_eq(load(OPEN "security: {key: node.key_secret, allow_senders: [a.key]}\n"),
                  SONAR_EINVAL);
     expect("security.allow_readers: required with security.key");
@@ -211,7 +211,7 @@ Test(config_security, an_empty_folder_is_warned_about) {
     cr_expect_eq(load(OPEN "security: {key: node.key_secret, allow_senders: [none], "
                            "allow_readers: [a.key]}\n"),
                  SONAR_OK, "%s", report);
-    expect("security.allow_senders: holds no key yet: nobody can connect");
+    expect("security.allow_senders: holds no key yet: no client can connect");
 }
 
 Test(config_security, modes_of_ipc_sockets_are_three) {

@@ -1045,13 +1045,13 @@ Test(record, a_folder_that_is_not_there_is_told_with_its_place) {
     cr_expect_eq(process_wait(pid, 10000), 2);
     char *log = box_read(&rig.box, "check.log");
     cr_expect(strstr(log, "sonard.yaml:11:21: error: record.directory: '"), "%s", log);
-    cr_expect(strstr(log, "No such file") && strstr(log, "a folder that is there"), "%s", log);
+    cr_expect(strstr(log, "No such file") && strstr(log, "an existing folder"), "%s", log);
     free(log);
     box_write(&rig.box, "rec", "a file");
     pid = process_start(&rig.box, "check.log", "sonard", box_path(&rig.box, "sonard.yaml"), NULL);
     cr_expect_eq(process_wait(pid, 10000), 2);
     log = box_read(&rig.box, "check.log");
-    cr_expect(strstr(log, "is no folder"), "%s", log);
+    cr_expect(strstr(log, "is not a folder"), "%s", log);
     free(log);
     rig_free(&rig);
 }

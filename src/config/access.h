@@ -11,7 +11,7 @@ static inline const sonar_value *value(const sonar_loader *l, sonar_option_id id
     return &l->settings->value[id];
 }
 
-/* There, and acceptable by itself. */
+/* True if the value is present and acceptable by itself. */
 static inline bool have(const sonar_loader *l, sonar_option_id id) {
     return value(l, id)->origin != SONAR_ABSENT && !value(l, id)->bad;
 }
@@ -38,8 +38,8 @@ bool sonar_option_fail(sonar_loader *l, sonar_option_id id, const char *accepted
                        const char *format, ...) __attribute__((format(printf, 4, 5)));
 void sonar_option_warn(sonar_loader *l, sonar_option_id id, const char *accepted,
                        const char *format, ...) __attribute__((format(printf, 4, 5)));
-/* "" or, where the sensors lie so far apart that a thousandth of it is what an array for this
- * frequency has, a remark to be put behind a message. */
+/* Returns a remark to append to a message if the positions look like millimetres: if a thousandth
+ * of the sensors' spacing would fit this frequency. Else "". */
 const char *sonar_config_millimetres(const sonar_config *config, double top_hz);
 #define fail sonar_option_fail
 #define warn sonar_option_warn

@@ -98,7 +98,7 @@ static void centre(size_t n, double *p) {
         p[i] -= mean[i % 3];
 }
 
-/* Positions that are shifted still have to be positions. */
+/* A shifted position must still be within the accepted range. */
 static bool within_reach(sonar_loader *l) {
     const sonar_config *c = l->config;
     for (size_t i = 0; i < 3 * c->sensors; i++)
@@ -177,7 +177,7 @@ static bool fail_entry(sonar_loader *l, sonar_option_id id, size_t i, const char
     return false;
 }
 
-/* No entry is there twice, and all are less than `below`; `what` says what those are that are not.
+/* Checks that no entry repeats and that all are below `below`; `what` names the ones that are not.
  */
 static bool distinct(sonar_loader *l, sonar_option_id id, size_t below, const char *what) {
     const sonar_value *v = value(l, id);
@@ -190,7 +190,7 @@ static bool distinct(sonar_loader *l, sonar_option_id id, size_t below, const ch
         if (entry >= below)
             good = fail_entry(l, id, i, what, v->numbers[i]);
         else if (seen[entry]++)
-            good = fail_entry(l, id, i, "is there twice", v->numbers[i]);
+            good = fail_entry(l, id, i, "is given twice", v->numbers[i]);
     }
     free(seen);
     return good;
@@ -247,7 +247,7 @@ static bool resolve_mask(sonar_loader *l) {
 
 /* ---- calibration ----------------------------------------------------------------------------- */
 
-/* One number for all sensors, or one for each; not given, `to` stays as it is. */
+/* One number for all sensors, or one for each. If the option is not given, `to` is unchanged. */
 static bool per_sensor(sonar_loader *l, sonar_option_id id, double *to) {
     const size_t n = l->config->sensors;
     const sonar_value *v = value(l, id);
@@ -264,8 +264,7 @@ static bool per_sensor(sonar_loader *l, sonar_option_id id, double *to) {
     return true;
 }
 
-/* As array.gain_db is bound by itself: powers of louder or quieter units would not fit 32-bit
- * floats. */
+/* The bounds of array.gain_db: beyond them powers would not fit 32-bit floats. */
 static bool check_gains(sonar_loader *l) {
     const sonar_config *c = l->config;
     const sonar_option *gain = &sonar_options[OPT_GAIN];

@@ -18,7 +18,7 @@ static double band_top_hz(const sonar_config *c, const sonar_band *band, size_t 
     return frequency(c, band->first_bin + band->bins - 1, length);
 }
 
-/* Whichever of hz and bins (next in the table) is in use. */
+/* Returns the band option that is in use: hz, or bins, which is next in the table. */
 static sonar_option_id band_option(const sonar_loader *l, sonar_option_id hz) {
     return l->settings->value[hz].origin == SONAR_ABSENT ? (sonar_option_id)(hz + 1) : hz;
 }
@@ -78,7 +78,7 @@ static void check_sensitivity(sonar_loader *l) {
         }
 }
 
-/* With origin: given the reference point need not lie on the line. */
+/* With `origin: given` the reference point may lie off the line. */
 static void check_abeam(sonar_loader *l) {
     const sonar_config *c = l->config;
     const double *a = c->geometry.axis, *p = c->position_m;
@@ -99,7 +99,7 @@ static void check_hop(sonar_loader *l, sonar_option_id id, size_t hop, size_t le
         warn(l, id, NULL, "%zu samples of every %zu are never looked at", hop - length, hop);
 }
 
-/* Option of the step; a scan without one is auto. */
+/* `step` is the option of the scan's step; a scan without a step is automatic. */
 static void check_scan(sonar_loader *l, sonar_option_id step, const sonar_scan *scan) {
     const double asked = l->settings->value[step].number;
     if (l->settings->value[step].origin == SONAR_FROM_FILE && scan->count > 1 &&
@@ -162,7 +162,7 @@ static void check_symmetry(sonar_loader *l) {
              "%zu mirror images of masked sensors are left out of the adaptive spectrum", dropped);
 }
 
-/* The noise of a bin cannot be told from its sources by so few snapshots. */
+/* Warns where the snapshots are too few to separate a bin's noise from its sources. */
 static void check_covariance(sonar_loader *l) {
     const sonar_config *c = l->config;
     const size_t least = 2 * c->specs.mvdr.known_sources + 3;
@@ -180,8 +180,8 @@ static void check_covariance(sonar_loader *l) {
              c->specs.mvdr.snapshots, c->specs.mvdr.forward_backward ? (least + 1) / 2 : least);
 }
 
-/* Bearings lag by half the snapshots' time, and a source that turns by a beam width in it loses 2.5
- * dB (docs/mvdr.md, Turns). A boat that passes at 3 km with 5 m/s turns by 0.1 deg/s. */
+/* Bearings lag by half the snapshots' time. A source that turns by a beam width in that time loses
+ * 2.5 dB (docs/mvdr.md, Turns). A boat that passes at 3 km with 5 m/s turns by 0.1 deg/s. */
 static void check_turns(sonar_loader *l) {
     enum { HINT = 96 };
     const double passes_deg_per_s = 0.1, crossings = 4;
@@ -205,7 +205,7 @@ static void check_turns(sonar_loader *l) {
          seconds, turn);
 }
 
-/* Modes are eigenvectors, and somebody has to count them. */
+/* Modes need eigenvectors; as many modes as counted sources need a source count. */
 static void check_modes(sonar_loader *l) {
     const sonar_mvdr_spec *mvdr = &l->config->specs.mvdr;
     if (mvdr->dmr && mvdr->solver == SONAR_MVDR_CHOLESKY)
@@ -233,7 +233,8 @@ static void check_modes(sonar_loader *l) {
                          mvdr->dmr == SONAR_MODES_COUNTED ? "dmr" : "music");
 }
 
-/* What is taken over from dft and cbf was warned about there. */
+/* Warns only about the MVDR's own options: those taken over from dft and cbf have their own checks.
+ */
 static void check_mvdr(sonar_loader *l) {
     const sonar_config *c = l->config;
     if (given(l, OPT_MVDR_LENGTH))
@@ -250,7 +251,7 @@ static void check_mvdr(sonar_loader *l) {
         check_symmetry(l);
 }
 
-/* Of the CBF's snapshots, as far as windows that follow one another do not fill the gaps. */
+/* Checks for samples between the CBF's snapshots that no snapshot of a following window covers. */
 static void check_snapshots(sonar_loader *l) {
     const sonar_config *c = l->config;
     const size_t step = sonar_min_size(c->specs.cbf_hop, c->specs.cbf.length);
@@ -260,7 +261,8 @@ static void check_snapshots(sonar_loader *l) {
              "%zu samples of every %zu are never looked at", c->specs.hop - seen, c->specs.hop);
 }
 
-/* Asked for, but there is nothing to publish; all topics, the default, are not meant so. */
+/* Warns about topics that are listed but never published. The default, all topics, does not warn.
+ */
 static void check_topics(sonar_loader *l) {
     const sonar_config *c = l->config;
     const uint32_t mvdr = sonar_topics_by(SONAR_MADE_BY_MVDR);
@@ -283,15 +285,15 @@ static void check_topics(sonar_loader *l) {
              "the topic music.azimuth never comes without the option mvdr.music");
 }
 
-/* The adaptive near field needs both its beamformer and ranges, MUSIC the former. */
+/* The adaptive near field needs mvdr.enabled and cbf.ranges_m; MUSIC needs mvdr.enabled. */
 static void check_mvdr_extras(sonar_loader *l) {
     const sonar_config *c = l->config;
     if (c->mvdr_nearfield && !c->specs.mvdr_enabled)
-        warn(l, OPT_MVDR_NEARFIELD, NULL, "nothing comes of it while mvdr.enabled is false");
+        warn(l, OPT_MVDR_NEARFIELD, NULL, "has no effect while mvdr.enabled is false");
     else if (c->mvdr_nearfield && !c->specs.cbf.ranges)
-        warn(l, OPT_MVDR_NEARFIELD, NULL, "nothing comes of it without cbf.ranges_m");
+        warn(l, OPT_MVDR_NEARFIELD, NULL, "has no effect without cbf.ranges_m");
     if (c->specs.mvdr.music && !c->specs.mvdr_enabled)
-        warn(l, OPT_MUSIC, NULL, "nothing comes of it while mvdr.enabled is false");
+        warn(l, OPT_MUSIC, NULL, "has no effect while mvdr.enabled is false");
 }
 
 static void check_bearings(sonar_loader *l) {
@@ -350,7 +352,7 @@ static int by_place(const void *a, const void *b) {
     return p->sensor < q->sensor ? -1 : 1;
 }
 
-/* One position copied twice: one of the two sensors is elsewhere. */
+/* Warns about two sensors at one position: one of them was probably copied by mistake. */
 static void check_places(sonar_loader *l) {
     const sonar_config *c = l->config;
     placed *sensors = sonar_alloc(c->sensors, sizeof *sensors);

@@ -41,7 +41,7 @@ typedef struct sonar_band {
     size_t first_bin, bins;
 } sonar_band;
 
-/* Whose 0 degrees the azimuth axes of published spectra count from. */
+/* The reference of the azimuth axes of published spectra. */
 typedef enum sonar_bearing_reference {
     SONAR_REFERENCE_ARRAY = 0,
     SONAR_REFERENCE_TRUE
@@ -62,7 +62,7 @@ typedef struct sonar_config {
     double *position_m;       /* [sensor][3] array frame */
     uint32_t *channel;        /* [sensor] */
     uint8_t *used;            /* [sensor] */
-    bool auto_mask;           /* and what proves bad is taken out while running */
+    bool auto_mask;           /* and sensors found faulty while running are masked too */
     double *gain_db;          /* [sensor] dB re 1 count/uPa, 0 where not given */
     bool calibrated;          /* gain_db was given, or follows from array.hydrophone */
     double full_scale_counts; /* of array.hydrophone, 0: not given */
@@ -91,8 +91,8 @@ typedef struct sonar_config {
     size_t ingest_threads, ingest_io_threads;
     sonar_dtype sample_type; /* SONAR_S16: 16-bit samples only, kept as they are; else f32 */
 
-    /* What the stages are to be: windows, transforms, beamformers. Options that are a member of a
-     * specification are nowhere else. Its own address is in it: not to be copied. */
+    /* Specifications of the stages: windows, transforms, beamformers. Options that are a member of
+     * a specification are stored only there. Do not copy: it contains its own address. */
     sonar_specs specs;
 
     /* cbf and lofar */
@@ -166,7 +166,7 @@ typedef struct sonar_config {
     const sonar_cluster *cluster;       /* borrowed; NULL: one process */
     long fail_at;                       /* sonar_host.fail_at */
     void (*starting)(const char *step); /* called by sonar_pipeline_create before each step that may
-                                           take seconds, with its name; NULL: by nobody */
+                                           take seconds, with its name; may be NULL */
 
     char digest[65];                 /* SHA-256 of the effective configuration, hex */
     char version[72];                /* as published: the version of the format, then the digest */
@@ -184,7 +184,7 @@ size_t sonar_report_warnings(const sonar_report *report);
  */
 void sonar_report_write(const sonar_report *report, FILE *to);
 /* The first error: its place as FILE:LINE:COLUMN to `where`, unless that is NULL, its message and
- * what would be accepted to text[bytes]; false: there is none. */
+ * hat would be accepted to text[bytes]; false: no error. */
 bool sonar_report_mistake(const sonar_report *report, char where[160], char *text, size_t bytes);
 /* The same as one line each, in the order of the file: "FILE:LINE:COLUMN", the message and what
  * would be accepted. */
@@ -194,11 +194,11 @@ void sonar_report_each(const sonar_report *report,
                        void *ctx);
 
 /* Loads and resolves a file. On SONAR_OK *config is the caller's to destroy; on any error it is
- * NULL and the report says all that was wrong. Warnings may be there in both cases. */
+ * ULL and the report says all that was wrong. The report may hold warnings in both cases. */
 sonar_code sonar_config_load(const char *path, sonar_config **config, sonar_report *report);
-/* The same for who is to serve: also reads the keys that `security` names, as mistakes of the file
- * where they cannot be had. A name that is no absolute path is that of a file in credentials_dir
- * (_ standing for /; NULL: there is no such folder) or else in the folder of the configuration. */
+/* The same for a server: also reads the keys that `security` names. A key that cannot be read is
+ * reported as a mistake of the file. A relative name is looked up in credentials_dir (with _ for /;
+ * may be NULL), then in the folder of the configuration. */
 sonar_code sonar_config_load_with_keys(const char *path, const char *credentials_dir,
                                        sonar_config **config, sonar_report *report);
 /* The same from memory; `name` stands for the file in messages; relative CSV paths are resolved
@@ -229,38 +229,38 @@ typedef struct sonar_config_differences {
     sonar_config_difference difference[SONAR_DIFFERENCES_MOST];
 } sonar_config_differences;
 
-/* What differs between two configurations, whether it fits or not; `live` of each says that the
- * option can change, and `differences->live` is 0. False: no memory. */
+/* Lists what differs between two configurations, whether it fits or not. `live` of each entry says
+ * whether the option can change; `differences->live` is 0. False: no memory. */
 bool sonar_config_compare(const sonar_config *running, const sonar_config *wanted,
                           sonar_config_differences *differences);
-/* `base` with other values, as a file with these would be read; options that cannot change live are
- * accepted, too. Messages in the report stand for what is wrong with the values, their places mean
- * nothing. On SONAR_OK *config is the caller's to destroy. */
+/* `base` with other values, as a file with these would be read. Options that cannot change live are
+ * accepted, too. The messages in the report describe mistakes of the values; their places have no
+ * meaning. On SONAR_OK *config is the caller's to destroy. */
 sonar_code sonar_config_with(const sonar_config *base, size_t count,
                              const sonar_config_value *value, sonar_config **config,
                              sonar_report *report);
 /* What can change from `running` to `wanted` while the daemon runs: *config is `running` with those
- * values, NULL if there are none, and the caller's to destroy. It fits the buffers, which were
+ * alues, the caller's to destroy; NULL if nothing can change. It fits the buffers, which were
  * `made` for the configuration at the start: automatic scans and ranges keep their number, and
- * bands lie within those of the start. Errors: SONAR_ENOMEM; SONAR_EINVAL
- * with the report where the values do not go together with those that cannot change. */
+ * bands lie within those of the start. Errors: SONAR_ENOMEM; SONAR_EINVAL with the report where the
+ * values do not go together with those that cannot change. */
 sonar_code sonar_config_merge(const sonar_config *made, const sonar_config *running,
                               const sonar_config *wanted, sonar_config **config,
                               sonar_config_differences *differences, sonar_report *report);
-/* What was given of a configuration, as a text, malloc'ed; NULL: no memory. */
+/* The given values of a configuration, as YAML text, malloc'ed; NULL: no memory. */
 char *sonar_config_given(const sonar_config *config, size_t *bytes);
-/* The configuration of such a text of another process, as if it had changed here: it stands in the
- * place of `running`'s file, and what is automatic keeps its number. Errors as of
- * sonar_config_with.
+/* Reads a text that another process made with sonar_config_given, as a live change here: relative
+ * paths start at the folder of `running`'s file, and automatic scans and ranges keep their number.
+ * Errors as of sonar_config_with.
  */
 sonar_code sonar_config_take_given(const sonar_config *running, const char *text, size_t bytes,
                                    sonar_config **config, sonar_report *report);
-/* Tells every option that has a value and is the path or lies in the group `path` ("": all), with
- * its canonical YAML. False: there is no such option; the hint is empty or proposes one. */
+/* Calls back for every option with a value that is `path` or lies in the group `path` ("": all),
+ * with its canonical YAML. False: no such option; the hint is empty or proposes one. */
 bool sonar_config_each(const sonar_config *config, const char *path,
                        void (*tell)(void *ctx, const char *path, const char *text), void *ctx,
                        char *hint, size_t hint_bytes);
-/* True if the option may change while the daemon runs; false also if there is none. */
+/* True if the option may change while the daemon runs; false also if no such option exists. */
 bool sonar_config_is_live(const char *path, char *hint, size_t hint_bytes, bool *known);
 /* Same sensors' delays: sound speed, positions, directions and ranges. */
 bool sonar_config_same_delays(const sonar_config *a, const sonar_config *b);
@@ -278,8 +278,8 @@ void sonar_config_write_reference(FILE *to);
 /* What the live parameters are made from; arrays and text are the configuration's. */
 sonar_params_spec sonar_config_params(const sonar_config *config);
 
-/* The array as one of several ranks has it: its block of channels, numbered from 0, and the sensors
- * that these feed, in the array's order; all else is the whole array's, to which it refers. */
+/* One rank's part of the array: its block of channels, numbered from 0, and the sensors that these
+ * feed, in the array's order. All else refers to the whole array's data. */
 typedef struct sonar_config_part {
     sonar_config config; /* with arrays and endpoints of its own */
     size_t first_channel;
@@ -290,9 +290,9 @@ typedef struct sonar_config_part {
 /* Channels [*first, *end) of a rank. */
 void sonar_config_block(const sonar_config *whole, size_t rank, size_t ranks, size_t *first,
                         size_t *end);
-/* SONAR_EINVAL where cluster.ranks are others than so many, or a rank has no sensor to use. Thread
- * counts that the file leaves open are those of one of the ranks on this host. `whole` is borrowed
- * until destroy. */
+/* SONAR_EINVAL if cluster.ranks differs from the number of ranks, or a rank has no used sensor.
+ * Thread counts that the file leaves open are those of one of the ranks on this host. `whole` is
+ * borrowed until destroy. */
 sonar_code sonar_config_part_create(const sonar_config *whole, const sonar_rank_place *place,
                                     sonar_config_part **part, sonar_error *err);
 void sonar_config_part_destroy(sonar_config_part *part);

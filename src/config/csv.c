@@ -16,8 +16,8 @@ typedef struct csv {
     sonar_text text;
     double *rows;
     size_t count, room, line;
-    bool begun;            /* the first line that says anything is over */
-    size_t header;         /* its line, 0: there is none */
+    bool begun;            /* the first line that is not empty was read */
+    size_t header;         /* its line, 0: no header */
     char header_text[128]; /* as far as it is worth showing */
 } csv;
 
@@ -60,7 +60,7 @@ static bool make_room(csv *c) {
     return true;
 }
 
-/* Is there one that strtod would take, a nan and an inf too? */
+/* Does the line hold a word that strtod accepts, nan and inf included? */
 static bool has_number_word(const char *line) {
     for (; *line; line += strcspn(line, ","), line += *line == ',') {
         char *end;
@@ -71,8 +71,8 @@ static bool has_number_word(const char *line) {
     return false;
 }
 
-/* A first line of words only. What holds a digit or a nan is a position that went wrong: taken for
- * a header it would give every channel to its neighbour's sensor. */
+/* A header is a first line of words only. A line with a digit or a nan is a malformed position:
+ * taken for a header, it would shift every channel by one sensor. */
 static bool is_header(const csv *c, const char *line) {
     return !c->begun && !strpbrk(line, "0123456789") && !has_number_word(line) &&
            strpbrk(line, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ");

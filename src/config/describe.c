@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What a configuration comes to, for people: the array, bins, directions, times, memory. */
+/* Describes a resolved configuration for people: array, bins, directions, times, memory. */
 #include "config/options.h"
 
 #include "cbf/cbf.h"
@@ -23,23 +23,23 @@ enum { SENSORS_SHOWN = 64, ENDS_SHOWN = 8, UNUSUAL_SHOWN = 64 };
  */
 enum { DFT_ROWS = 8, POINT_ROWS = 64 };
 
-/* Samples of a channel: the window that is read and what the MVDR's snapshots reach back to, a hop
- * for each that waits and the one that grows, and room for channels that run ahead. */
+/* Samples per channel: the window being read with the MVDR's lookback, one hop for each waiting
+ * window and for the one being filled, and room for channels that run ahead. */
 static double ring_samples(const sonar_config *c) {
     return (double)(c->specs.mvdr_lookback + c->specs.window_length) +
            (double)(c->ingest_queue_windows + 1) * (double)c->specs.hop +
            c->max_skew_ms * 1e-3 * c->fs_hz;
 }
 
-/* With a bit for each that came, and what is missing of the windows: of those that wait, the one
- * that is read and the one that grows. */
+/* The ring with one coverage bit per sample, and the gaps of the windows that wait, that are read
+ * and that are being filled. */
 static double ring_bytes(const sonar_config *c) {
     const double bytes = (double)sonar_dtype_size(c->sample_type) + 1.0 / 8;
     const double missing = (double)(c->ingest_queue_windows + 2) * (8 + 8 * SONAR_GAPS_MOST);
     return (double)c->channels * (bytes * ring_samples(c) + missing);
 }
 
-/* Bins of all snapshots, and the workers' rows. */
+/* The bins of all snapshots, and each worker's rows. */
 static double transform_bytes(const sonar_config *c) {
     const sonar_specs *specs = &c->specs;
     const bool own = specs->own_mvdr_dft;
@@ -73,8 +73,8 @@ static double mvdr_bytes(const sonar_config *c) {
     return c->specs.mvdr_enabled ? sonar_mvdr_bytes(&c->specs.mvdr, c->threads) : 0;
 }
 
-/* All spectra once where the stages write. In each result the small surfaces, and the large ones
- * that may be asked for. */
+/* All spectra once, where the stages write. Each result holds the small surfaces, and the large
+ * ones that may be subscribed to. */
 static double result_bytes(const sonar_config *c) {
     const uint32_t spectra =
         sonar_topics_by(SONAR_MADE_BY_CBF) | sonar_topics_by(SONAR_MADE_BY_MVDR);
@@ -90,20 +90,20 @@ static double result_bytes(const sonar_config *c) {
     return 4 * (made + (double)(c->output_queue_results + 2) * result);
 }
 
-/* True bearings of a scan: of the configuration at the start and of the one that is live. */
+/* True bearings of a scan, for the configuration at the start and for the live one. */
 static double bearing_bytes(const sonar_config *c, const sonar_scan *scan) {
     const bool there = c->bearing_reference == SONAR_REFERENCE_TRUE && sonar_bearings_exist(scan);
     return there ? 2 * (double)sonar_bearings_bytes(scan) : 0;
 }
 
-/* What element health keeps of a sensor, and a stretch of samples for each worker. */
+/* State of element health per sensor, and a stretch of samples per worker. */
 static double element_bytes(const sonar_config *c) {
     return 160 * (double)c->sensors +
            4 * (double)c->threads *
                fmin((double)c->specs.window_length, fmax(1024, 0.4 * c->fs_hz));
 }
 
-/* What waits for the disk. */
+/* The recorder's buffer of data that wait for the disk. */
 static double record_bytes(const sonar_config *c) {
     return c->record_what ? (double)c->record_buffer_mib * 1048576 : 0;
 }
@@ -119,7 +119,7 @@ size_t sonar_config_memory_bytes(const sonar_config *config) {
 
 /* ---- memory of a GPU ------------------------------------------------------------------------- */
 
-/* The ring's twin, without its books. */
+/* The GPU's copy of the ring, without the coverage bits. */
 static double gpu_ring_bytes(const sonar_config *c) {
     return (double)sonar_dtype_size(c->sample_type) * (double)c->channels * ring_samples(c);
 }
@@ -135,7 +135,7 @@ static double gpu_dft_bytes(const sonar_config *c) {
            (own ? sonar_dft_device_bytes(&mvdr) : 0);
 }
 
-/* With the points that the detector looks at. */
+/* Includes the points between directions that the detector evaluates. */
 static double gpu_cbf_bytes(const sonar_config *c) {
     const sonar_steer_spec steer = {c->sensors};
     return sonar_cbf_device_bytes(&c->specs.cbf) + 8 * (double)c->sensors * POINT_ROWS +
@@ -215,7 +215,7 @@ static void describe_geometry(const sonar_config *c, FILE *to) {
              alias);
 }
 
-/* The peak pressure that samples of so many counts stand for, of all sensors that are used. */
+/* Prints the peak pressure of samples of this many counts, over all used sensors. */
 static void describe_full_scale(const sonar_config *c, const char *what, double counts, FILE *to) {
     double least = INFINITY, most = -INFINITY;
     for (size_t k = 0; k < c->sensors; k++)
@@ -264,7 +264,7 @@ static bool is_unusual(const sonar_config *c, size_t k) {
            c->phase_deg[k] != 0 || c->delay_us[k] != 0;
 }
 
-/* What is printed as 0.000 must not be -0.000. */
+/* Avoids printing -0.000. */
 static double millimetres(double m) {
     return rint(1e3 * m) / 1e3 + 0.0;
 }
@@ -413,7 +413,7 @@ static void describe_memory(const sonar_config *c, FILE *to) {
              scaled(library, text[0]));
 }
 
-/* The keys are there only where they were read. */
+/* The keys are present only if they were read. */
 static void describe_security(const sonar_config *c, FILE *to) {
     const sonar_security *s = &c->security;
     const size_t senders = s->servers ? s->servers : s->allowed[SONAR_SENDERS].count;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Where the beams look, from the scans' options and what the array can resolve; and its shading.
- * Called by resolve.c, once array and bands are there. */
+/* Resolves the beams' directions from the scans' options and the array's resolution, and the
+ * shading. Called by resolve.c once array and bands are resolved. */
 #include "config/access.h"
 
 #include "core/core.h"
@@ -12,19 +12,21 @@ static double top_hz(const sonar_band *band, double fs, size_t length) {
     return (double)(last ? last : 1) * fs / (double)length;
 }
 
-/* Of automatic scans. A beam of a small array is wide, but its spectrum is looked at by people, and
- * the adaptive one resolves far better than the beam. */
+/* Coarsest steps of automatic scans. The beams of a small array are wide, but people read the
+ * spectrum, and the adaptive one resolves much finer than the beam. */
 static const double CBF_COARSEST_DEG = 5, MVDR_COARSEST_DEG = 2;
 
-/* Of an automatic scan that was one before, when values change while the daemon runs: buffers have
- * their size. */
+/* Directions of a scan that was automatic before a live change, 0 at the start: the number is kept,
+ * since the buffers have that size. */
 static size_t kept_directions(const sonar_loader *l, sonar_option_id scan) {
     if (!l->like || l->like->settings->value[scan].origin == SONAR_ABSENT)
         return 0;
     return scan == OPT_CBF_SCAN ? l->like->cbf_scan.count : l->like->mvdr_scan.count;
 }
 
-/* Of an automatic scan the array is the cause, and its place is that of the array. */
+/* If an automatic scan fails, the array is the cause: the error points to the array, unless the
+ * file gives the scan.
+ */
 static bool fail_scan(sonar_loader *l, sonar_option_id scan, bool uniform, double top,
                       const sonar_error *err) {
     const sonar_config *c = l->config;

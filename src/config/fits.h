@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Whether the memory that a configuration takes is there, before any of it is taken: what the
- * kernel does not have it takes back by ending the process. */
+/* Checks that the memory of a configuration is available before it is allocated: if memory runs out
+ * later, the kernel kills the process. */
 #ifndef SONAR_CONFIG_FITS_H
 #define SONAR_CONFIG_FITS_H
 
@@ -8,7 +8,7 @@
 #include "core/room.h"
 
 typedef struct sonar_fit {
-    double there_bytes; /* what the configuration is to fit into */
+    double there_bytes; /* memory that is available */
     const char *of;     /* what that is, as in "... is 3 GiB"; borrowed */
     bool device;        /* a GPU's, with all stages on it; else the host's */
 } sonar_fit;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Changes while the daemon runs. A changed configuration is written as a text and read like a file,
- * so that all rules between options hold for it too, and its digest is that of such a file. */
+/* Changes while the daemon runs. A changed configuration is written as text and read like a file.
+ * So all rules between options apply to it, and its digest equals that of the file. */
 #include "config/options.h"
 
 #include "core/core.h"
@@ -10,14 +10,14 @@
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
-/* Where a text takes each option from, and what replaces it. */
+/* Where the text takes each option from: a configuration, or a replacement. */
 typedef struct source {
     const sonar_settings *of[SONAR_OPTIONS];
     const char *text[SONAR_OPTIONS]; /* NULL: the value of `of` */
     bool left_out[SONAR_OPTIONS];
 } source;
 
-/* What was given: defaults follow from it again. */
+/* Prints the given values only; the defaults are derived from them again. */
 static void print_given(const source *from, FILE *to) {
     const char *last = "";
     for (size_t id = 0; id < SONAR_OPTIONS; id++) {
@@ -56,7 +56,7 @@ static char *write_given(const source *from, size_t *size) {
     return bytes;
 }
 
-/* As if it stood in the place of the file of that name. */
+/* Reads the text as if it were the file of that name. */
 static sonar_code read_text(const char *bytes, size_t size, const char *name,
                             const sonar_config *like, sonar_config **config, sonar_report *report) {
     char *folder = folder_of(name);
@@ -108,7 +108,8 @@ static size_t key_of(const sonar_alternatives *a, const char *path) {
     return SIZE_MAX;
 }
 
-/* At most one of them may be given, as `scan: auto` or `scan: {...}`, `band_hz` or `band_bins`. */
+/* True if at most one of the two may be given, as `band_hz` and `band_bins`, or the two forms
+ * `scan: auto` and `scan: {...}`. */
 static bool are_rivals(const char *x, const char *y) {
     if (lies_in(x, y) || lies_in(y, x))
         return true;
@@ -209,7 +210,7 @@ bool sonar_config_compare(const sonar_config *running, const sonar_config *wante
 
 /* ---- what fits ------------------------------------------------------------------------------- */
 
-/* Options that make a size or a shape together, and leave together. */
+/* Options that together determine a size or a shape; they are dropped from a change together. */
 enum group {
     MASK_GROUP,
     CBF_GROUP,
@@ -242,7 +243,7 @@ static bool lies_within(const sonar_band *inner, const sonar_band *outer) {
            inner->first_bin + inner->bins <= outer->first_bin + outer->bins;
 }
 
-/* `band` was not given: it is the CBF's, which then has to leave. */
+/* The group to drop if `band` does not fit: a band that was not given is derived from the CBF's. */
 static enum group band_group(const sonar_config *c, enum group band) {
     const bool given = c->settings->value[groups[band].first].origin == SONAR_FROM_FILE ||
                        c->settings->value[groups[band].last].origin == SONAR_FROM_FILE;
@@ -276,7 +277,7 @@ static enum group band_misfit(const sonar_config *made, const sonar_config *c, c
     return NO_GROUP;
 }
 
-/* What the MVDR has made room for. */
+/* The group of an MVDR option for which no memory was allocated at the start. */
 static enum group extras_misfit(const sonar_config *made, const sonar_config *b, char why[160]) {
     const sonar_mvdr_spec *was = &made->specs.mvdr, *is = &b->specs.mvdr;
     if (!was->dmr != !is->dmr && was->solver != SONAR_MVDR_JACOBI &&
@@ -339,7 +340,8 @@ static void leave(source *from, const sonar_settings *running, enum group group,
     }
 }
 
-/* Reads the merged values again and again until all that do not fit have left. */
+/* Reads the merged values repeatedly and drops a group that does not fit each time, until all fit.
+ */
 static sonar_code fit(source *from, const sonar_config *made, const sonar_config *running,
                       sonar_config **config, sonar_config_differences *all, sonar_report *report) {
     for (int i = 0;; i++) {

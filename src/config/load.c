@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Loading from beginning to end, and what is to be freed after it. */
+/* Loading of a configuration from start to end, and its destruction. */
 #include "config/options.h"
 
 #include "core/core.h"
@@ -82,7 +82,7 @@ static sonar_config *create(const char *name) {
     return config;
 }
 
-/* The tree dies with the load; values keep their place only. */
+/* The tree is freed after loading; values keep only their place. */
 static void forget_nodes(sonar_settings *settings) {
     for (size_t id = 0; id < SONAR_OPTIONS; id++)
         settings->value[id].node = NULL;
@@ -109,7 +109,7 @@ static sonar_code build(sonar_loader *loader) {
     return code;
 }
 
-/* What counts beside the text itself, as in the loader. */
+/* What the result depends on besides the text; see sonar_loader. */
 struct surroundings {
     const char *directory, *credentials_dir;
     bool with_keys;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* One row per option. What follows from one option for another is in resolve.c and the files
- * that it names, rules between them in check.c and there. */
+/* One row per option. Values derived from other options are in resolve.c and the files that it
+ * names, rules between options there and in check.c. */
 #include "config/options.h"
 
 #include <stddef.h>
 
 #include "status/topic.h"
 
-/* Where the value is kept, by the member's own type. */
+/* Where the value is stored; the member's type selects the conversion. */
 #define AT(member)                                                                                 \
     .stored = STORED(((sonar_config *)0)->member), .offset = offsetof(sonar_config, member),       \
     .bytes = sizeof((sonar_config *)0)->member
@@ -498,13 +498,13 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                               "well."},
 
     [OPT_NAV_NMEA] = {"navigation.nmea", AT(navigation_nmea), TEXT(255),
-                      .computed = "not set: nobody is listened to",
+                      .computed = "not set: no input",
                       .help = "NMEA 0183 of own ship: udp://ADDRESS:PORT, at which datagrams "
                               "arrive, or the path of a serial line (docs/navigation.md)."},
     [OPT_NAV_BAUD] = {"navigation.baud", CHOICE("4800 9600 19200 38400 115200"), .fallback = "4800",
                       .help = "Speed of the serial line."},
     [OPT_NAV_ENDPOINT] = {"navigation.endpoint", AT(navigation_endpoint),
-                          .type = SONAR_TYPE_ENDPOINT, .computed = "not set: nobody is listened to",
+                          .type = SONAR_TYPE_ENDPOINT, .computed = "not set: no input",
                           .help = "Publisher (ZeroMQ) of own ship's navigation as JSON, to which "
                                   "the daemon connects. Loopback or ipc only."},
     [OPT_NAV_STALE_AFTER] = {"navigation.stale_after_ms", AT(navigation_stale_after_ms),
@@ -533,7 +533,7 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                                    "0660). false: its own user alone (0600)."},
 
     [OPT_METRICS_LISTEN] = {"metrics.listen", AT(metrics_listen), TEXT(64),
-                            .computed = "not set: nobody is answered",
+                            .computed = "not set: no answers",
                             .help = "Loopback address and port that answer Prometheus "
                                     "(docs/metrics.md), for example 127.0.0.1:9464."},
 

@@ -179,19 +179,19 @@ typedef enum sonar_stored {
     SONAR_STORED_TEXT      /* char *, the configuration's to free; NULL: not given */
 } sonar_stored;
 
-/* One option. Everything about it that is not a rule between options. */
+/* One option. Everything about it except rules between options. */
 typedef struct sonar_option {
     const char *path; /* keys with dots between */
     sonar_option_type type;
     const char *unit;
     double low, high;    /* of a number or of a list's entries; of a text's bytes: high */
     bool above, below;   /* low, high themselves are not accepted */
-    const char *choices; /* words with one space between; the value is the word's index, or minus
-                            that where a whole number may be one of these words instead */
+    const char *choices; /* words separated by one space; the value is the word's index, or its
+                            negative where a whole number may be one of these words instead */
     const char *word;    /* a list may be this word instead */
     bool scalar;         /* a list may be one number, which then holds for all */
     size_t least, most;  /* entries of a list */
-    bool required;       /* wherever the group it is in is there */
+    bool required;       /* if its group is in the file */
     bool grouped;        /* required, or has its default, only if its group is in the file */
     bool live;           /* may change while the daemon runs */
     bool local;          /* an endpoint on this machine: ipc alone */
@@ -259,8 +259,7 @@ typedef struct sonar_loader {
 /* Loading from a text whose relative paths start at `directory`. like: see sonar_loader. */
 sonar_code sonar_config_read(const sonar_text *text, const char *directory,
                              const sonar_config *like, sonar_config **config, sonar_report *report);
-/* The option of that path, SONAR_OPTIONS if there is none; `hint` is then empty or names another
- * one. */
+/* The option of that path, or SONAR_OPTIONS: `hint` is then empty or names a similar one. */
 size_t sonar_option_find(const char *path, char *hint, size_t size);
 
 /* Reads what the file says into the settings, and the defaults that do not depend on it. */
@@ -272,7 +271,7 @@ sonar_place sonar_place_of(const sonar_loader *loader, sonar_option_id id);
 /* x, y, z rows of a CSV file. NULL after reporting; the caller's to free. */
 double *sonar_csv_read(sonar_loader *loader, const char *path, size_t *rows);
 
-/* Writes a value to its member, if it has one and the value is there and acceptable. */
+/* Writes a value to its member, if it has one and the value is present and acceptable. */
 void sonar_option_store(sonar_loader *loader, sonar_option_id id);
 /* Makes the rest of the configuration from the settings, checks rules between options, completes
  * the settings with the defaults that depend on others. */
@@ -287,17 +286,17 @@ void sonar_resolve_threads_of_rank(sonar_config *part, size_t own_processors);
 bool sonar_resolve_array(sonar_loader *loader);
 /* lengths, hops and bands of the transforms: */
 bool sonar_resolve_transforms(sonar_loader *loader);
-/* directions, shading and ranges, once these two are there; where false, nothing may be read from
- * them. */
+/* directions, shading and ranges, once array and transforms are resolved. If false, they must not
+ * be read. */
 bool sonar_resolve_directions(sonar_loader *loader);
 /* Ranges of the near field, `lambda` long being the shortest wave of the CBF's band. False after
- * reporting; config->specs.cbf.ranges then counts none that is not there. */
+ * eporting; config->specs.cbf.ranges then counts only ranges that are set. */
 bool sonar_resolve_ranges(sonar_loader *loader, double lambda);
-/* Rules between endpoints and keys; reads these where they are wanted. */
+/* Checks rules between endpoints and keys; reads the keys if loader->with_keys. */
 void sonar_check_security(sonar_loader *loader);
 /* Completes the specifications of the stages by what follows from others: bins, bands, counts. */
 void sonar_resolve_specs(sonar_config *config);
-/* Wants a resolved configuration without gaps. */
+/* Checks a completely resolved configuration. */
 void sonar_check_resolved(sonar_loader *loader);
 
 void sonar_settings_destroy(sonar_settings *settings);

@@ -61,7 +61,7 @@ static bool fill_endpoints(const sonar_config *whole, size_t rank, sonar_config 
     return c->shared_memory || !whole->shared_memory;
 }
 
-/* What a part does not share with the whole. */
+/* Sets what a part does not share with the whole. */
 static void set_apart(sonar_config *c) {
     c->position_m = NULL;
     c->channel = NULL;

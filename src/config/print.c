@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The settings as a configuration file, and the digest of it. */
+/* Prints the settings as a configuration file, and computes the digest of that text. */
 #include "config/options.h"
 
 #include <inttypes.h>
@@ -92,7 +92,7 @@ void sonar_value_print(const sonar_option *o, const sonar_value *v, int indent, 
     }
 }
 
-/* Of the groups that `path` enters and `last` was not in; returns the indent of what follows. */
+/* Prints the keys of the groups that `path` is in and `last` was not. Returns the next indent. */
 static int open_groups(const char *last, const char *path, FILE *to) {
     int depth = 0;
     bool same = true;
@@ -114,7 +114,7 @@ int sonar_key_print(const char *last, const char *path, FILE *to) {
     return indent;
 }
 
-/* A file's name goes into a comment: a newline in it would end that. */
+/* A file name with a newline would end the comment that it is printed in. */
 static bool is_plain(const char *name) {
     while (*name && (unsigned char)*name >= ' ' && (unsigned char)*name < 0x7f)
         name++;
@@ -129,7 +129,8 @@ static void print_source(const sonar_settings *settings, const sonar_value *v, F
                 v->place.line);
 }
 
-/* "not set: ..." where nothing is a value of its own; other absent options have no say. */
+/* Prints "not set: ..." where absence has a meaning of its own; other absent options are omitted.
+ */
 static void print_absent(const sonar_option *o, FILE *to) {
     const char *dot = strrchr(o->path, '.');
     if (o->computed && !strncmp(o->computed, "not set", 7))

@@ -15,13 +15,14 @@ static double array_radius(const sonar_config *c) {
     return radius;
 }
 
-/* Rounded up to four digits: what a report proposes has to be accepted. */
+/* Rounds up to four digits, so that the value a report proposes is accepted. */
 static double rounded_up(double x) {
     const double unit = pow(10, floor(log10(x)) - 3);
     return ceil(x / unit - 1e-9) * unit;
 }
 
-/* Where auto begins unless told: a tenth beyond the array, and no nearer than its ranges reach. */
+/* Default lowest range of `auto`: a tenth beyond the array, but not below the nearest usable range.
+ */
 static double auto_low(sonar_loader *l, double radius, double nearest) {
     const sonar_config *c = l->config;
     const double beyond = c->range_reference == SONAR_RADIAL ? 1.1 * radius : 0;
@@ -40,8 +41,8 @@ static double auto_low(sonar_loader *l, double radius, double nearest) {
     return low;
 }
 
-/* Automatic ranges that were so before stay when values change while the daemon runs: buffers have
- * their size. */
+/* Ranges that were and stay automatic are kept during a live change, since the buffers have their
+ * size. */
 static bool keep_ranges(sonar_loader *l) {
     const sonar_config *like = l->like;
     if (!like || !like->settings->value[OPT_RANGES].word || given(l, OPT_RANGE_MIN) ||
@@ -79,7 +80,7 @@ static bool auto_ranges(sonar_loader *l, double radius, double lambda) {
     return true;
 }
 
-/* Of the default ranges those beyond the array. */
+/* Keeps the default ranges that lie beyond the array. */
 static void default_ranges(sonar_loader *l, double radius) {
     sonar_value *v = &l->settings->value[OPT_RANGES];
     size_t inside = 0;

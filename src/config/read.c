@@ -147,7 +147,7 @@ static bool read_boolean(const reader *r, const sonar_node *node, double *number
     return true;
 }
 
-/* Whether it is one of the option's words. */
+/* Is the node one of the option's words? */
 static bool find_choice(const reader *r, const sonar_node *node, size_t *index) {
     *index = 0;
     for (const char *at = r->option->choices; *at; ++*index) {
@@ -202,8 +202,9 @@ static bool is_port(const char *s) {
     return n && n <= 5 && !s[n] && atoi(s) >= 1 && atoi(s) <= 65535;
 }
 
-/* An address, * for all of them, or the name of an interface or a host. libzmq would also take two
- * addresses with a semicolon between, and numbers that are not four as some address. */
+/* Accepts an address, * for all addresses, or the name of an interface or a host. libzmq would also
+ * accept two addresses separated by a semicolon, and read other than four numbers as some address.
+ */
 static bool is_host(const char *host) {
     struct in_addr v4;
     struct in6_addr v6;
@@ -257,7 +258,7 @@ char *sonar_endpoint_of_rank(const char *text, size_t rank) {
     return length < 0 ? NULL : out;
 }
 
-/* As it is for rank 0. */
+/* Checks the endpoint with 0 in place of {rank}. */
 static bool check_ranks_endpoint(const reader *r, const sonar_node *node) {
     sonar_node own = *node;
     own.text = sonar_endpoint_of_rank(node->text, 0);
@@ -357,7 +358,8 @@ static bool read_value(const reader *r, const sonar_node *node) {
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
-/* The same, or without its unit: "heading" for "heading_deg". */
+/* True if the key is the option's name, or the name without its unit: "heading" for "heading_deg".
+ */
 static bool names(const char *key, const char *option) {
     const size_t n = strlen(key);
     return n && !strncmp(option, key, n) && (!option[n] || option[n] == '_');
@@ -419,7 +421,7 @@ static void list_keys(const char *group, char *words, size_t size) {
     }
 }
 
-/* What was an option of an earlier version, and what stands in its place. */
+/* Returns what replaced an option of an earlier version. */
 static const char *replacement(const char *group, const char *key) {
     if (!strcmp(group, "mvdr") && !strcmp(key, "method"))
         return "mvdr.solver: auto replaces it; solver: jacobi is the thesis's method, in float64";
@@ -474,7 +476,7 @@ static void read_key(sonar_loader *loader, const char *group, const sonar_node *
         unknown_key(loader, group, key);
     } else if (is_repeated(mapping, key)) {
         sonar_report_add(loader->report, SONAR_MISTAKE, loader->text, key->place, NULL,
-                         "%s is there twice", path);
+                         "%s is given twice", path);
     } else if (inner && node->kind == SONAR_MAPPING) {
         read_group(loader, path, node);
     } else if (id < SONAR_OPTIONS) {
@@ -488,7 +490,7 @@ static void read_key(sonar_loader *loader, const char *group, const sonar_node *
 }
 
 static void read_group(sonar_loader *loader, const char *group, const sonar_node *node) {
-    /* a file of nothing but mistakes is not worth reading to its end */
+    /* stop early in a file that has only mistakes */
     for (const sonar_node *key = node->first; key; key = key->next->next)
         if (sonar_report_errors(loader->report) < ERRORS_ENOUGH)
             read_key(loader, group, node, key);
@@ -544,7 +546,7 @@ static void set_default(sonar_loader *loader, size_t id) {
     sonar_tree_clear(&tree);
 }
 
-/* `scan: auto` is no default where scan is a group of its own. */
+/* `scan: auto` is not a default if the file has scan as a group. */
 static bool is_group_in_file(const sonar_loader *loader, size_t id) {
     const sonar_node *node = sonar_node_find(loader->root, sonar_options[id].path);
     return node && node->kind == SONAR_MAPPING && is_group(sonar_options[id].path);

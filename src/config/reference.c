@@ -70,7 +70,7 @@ static void write_row(const sonar_option *o, FILE *to) {
     fprintf(to, " | %s | %s |\n", o->live ? "yes" : "", o->help);
 }
 
-/* Length of the part of the path before its first dot, 0 if there is none. */
+/* Length of the path up to its first dot, 0 without a dot. */
 static size_t group_length(const char *path) {
     const char *dot = strchr(path, '.');
     return dot ? (size_t)(dot - path) : 0;

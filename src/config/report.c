@@ -68,8 +68,8 @@ static const char *find_line(const sonar_text *text, size_t line, const char **e
     return at;
 }
 
-/* Copies the line around the place, so many columns at most, with nothing in it that could upset a
- * terminal. */
+/* Copies at most EXCERPT_COLUMNS of the line around the place; characters that would disturb a
+ * terminal are replaced. */
 static void excerpt(const sonar_text *text, problem *p) {
     const char *end, *at = NULL;
     if (text->bytes && p->place.line)
@@ -251,7 +251,7 @@ size_t sonar_mark_bytes(const char *text, size_t bytes) {
     return bytes >= 3 && !memcmp(text, "\xef\xbb\xbf", 3) ? 3 : 0;
 }
 
-/* NULL, or why the text cannot be UTF-8 without a byte order mark; one that can be taken off is. */
+/* Removes a UTF-8 byte order mark. Returns NULL, or why the text is refused: it is UTF-16. */
 static const char *strip_mark(char *text, size_t *bytes) {
     if (*bytes >= 2 && (!memcmp(text, "\xff\xfe", 2) || !memcmp(text, "\xfe\xff", 2)))
         return "is UTF-16; save it as UTF-8";

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* From values to the configuration, in the order in which options need each other: what the daemon
- * around the chain needs, then array.c, transforms.c, directions.c, and at last specs.c and
- * check.c. Called by load.c once the file is read. */
+/* Makes the configuration from the values, in the order in which options depend on each other: the
+ * daemon's own needs, then array.c, transforms.c, directions.c, and last specs.c and check.c.
+ * Called by load.c once the file is read. */
 #include "config/access.h"
 
 #include "core/core.h"
@@ -26,7 +26,7 @@ static bool is_ipc(const char *endpoint) {
     return !strncmp(endpoint, IPC, strlen(IPC));
 }
 
-/* Nothing but the loopback: there is neither authentication nor encryption. */
+/* Accepts loopback addresses only, since the metrics have neither authentication nor encryption. */
 static void check_metrics(sonar_loader *l) {
     struct sockaddr_storage unused;
     const char *text = have(l, OPT_METRICS_LISTEN) ? value(l, OPT_METRICS_LISTEN)->text : NULL;
@@ -35,7 +35,7 @@ static void check_metrics(sonar_loader *l) {
              "'%s' is no loopback address with a port", text);
 }
 
-/* As they are for rank 0. False: there are none to check further. */
+/* Resolves the endpoints with 0 in place of {rank}. False: no endpoint is left to check. */
 static bool resolve_endpoints(sonar_loader *l) {
     sonar_config *c = l->config;
     const sonar_value *v = value(l, OPT_INGEST_ENDPOINTS);
@@ -44,7 +44,7 @@ static bool resolve_endpoints(sonar_loader *l) {
     for (size_t i = 0; i < v->count; i++) {
         for (size_t j = 0; j < i; j++)
             if (!strcmp(v->texts[i], v->texts[j]))
-                fail(l, OPT_INGEST_ENDPOINTS, NULL, "%s is there twice", v->texts[i]);
+                fail(l, OPT_INGEST_ENDPOINTS, NULL, "%s is given twice", v->texts[i]);
         if (!strcmp(v->texts[i], value(l, OPT_OUTPUT_ENDPOINT)->text))
             fail(l, OPT_OUTPUT_ENDPOINT, NULL, "%s is an endpoint of ingest already", v->texts[i]);
         c->ingest_endpoint[i] = sonar_endpoint_of_rank(v->texts[i], 0);
@@ -61,7 +61,7 @@ static void check_control(sonar_loader *l) {
              "only programs on this machine may change values");
 }
 
-/* As it is for rank 0. */
+/* Resolves the path with 0 in place of {rank}. */
 static void resolve_shared_memory(sonar_loader *l) {
     sonar_config *c = l->config;
     if (have(l, OPT_SHARED_MEMORY)) {
@@ -78,7 +78,8 @@ static void resolve_shared_memory(sonar_loader *l) {
                                fmax(1 << 20, floor(sonar_room_read("").total_bytes / 4)));
 }
 
-/* Whether a line is there is seen at the start: adapters come and go. */
+/* Whether a serial line exists is checked at the start, not here: adapters are plugged in and out.
+ */
 static void check_nmea(sonar_loader *l) {
     struct sockaddr_storage unused;
     socklen_t bytes;
@@ -111,7 +112,7 @@ static size_t online(void) {
     return processors > 0 ? (size_t)processors : 1;
 }
 
-/* Those that this process may run on: a unit, a container or mpirun may have bound it to some. */
+/* Processors that this process may run on: a unit, a container or mpirun may limit them. */
 static size_t processors(void) {
     cpu_set_t own;
     return sched_getaffinity(0, sizeof own, &own) ? online() : (size_t)CPU_COUNT(&own);
@@ -125,8 +126,8 @@ size_t sonar_processors_of_rank(const sonar_rank_place *place, size_t *share) {
     return sonar_min_size(*share, own);
 }
 
-/* By the samples that come in a second, of all channels. Of the processors, ZeroMQ's threads and
- * the kernel's copies want as many as the ingest; memory that is shared wants neither. */
+/* Threads by the samples per second of all channels. ZeroMQ's threads and the kernel's copies need
+ * as many processors as the ingest; shared memory needs neither. */
 static size_t ingest_threads_of(double samples_per_s, bool shared_memory, size_t of_processors) {
     const double wanted = ceil(samples_per_s / 500e6);
     const double share = shared_memory ? 0.75 : 0.5;
@@ -163,7 +164,8 @@ static void resolve_ingest_threads(sonar_loader *l) {
         sonar_value_set_number(l, OPT_IO_THREADS, (double)c->ingest_threads);
 }
 
-/* Windows that wait cost little where the hop is short, and a window each where it is long. */
+/* A waiting window costs one hop of memory. Default: 1 to 4 windows, within 1 GiB.
+ */
 static void resolve_queue(sonar_loader *l) {
     const sonar_config *c = l->config;
     const double hop_bytes =
@@ -241,8 +243,8 @@ static uint32_t topics_of(const sonar_loader *l, sonar_option_id id) {
     return bits;
 }
 
-/* Whether it is there is of interest only where it is to be used: a configuration may also be read
- * on another machine. */
+/* The folder is checked only if the recorder will use it: a configuration may also be read on
+ * another machine. */
 static void check_record_directory(sonar_loader *l) {
     struct stat folder;
     const char *path = have(l, OPT_RECORD_DIRECTORY) ? value(l, OPT_RECORD_DIRECTORY)->text : NULL;
@@ -251,12 +253,12 @@ static void check_record_directory(sonar_loader *l) {
     else if (!path || !l->with_keys || !l->config->record_what)
         return;
     else if (stat(path, &folder))
-        fail(l, OPT_RECORD_DIRECTORY, "a folder that is there", "'%s': %s", path, strerror(errno));
+        fail(l, OPT_RECORD_DIRECTORY, "an existing folder", "'%s': %s", path, strerror(errno));
     else if (!S_ISDIR(folder.st_mode))
-        fail(l, OPT_RECORD_DIRECTORY, "a folder that is there", "'%s' is no folder", path);
+        fail(l, OPT_RECORD_DIRECTORY, "an existing folder", "'%s' is not a folder", path);
 }
 
-/* The buffer bridges what a disk may take over other work. */
+/* The buffer covers the time that the disk may be busy with other work. */
 static void resolve_record(sonar_loader *l) {
     sonar_config *c = l->config;
     c->record_topics = topics_of(l, OPT_RECORD_TOPICS);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Who may connect: rules between endpoints and keys, and the keys themselves where they are wanted.
+/* Access: rules between endpoints and keys, and the reading of the keys on request.
  */
 #include "config/access.h"
 
@@ -13,7 +13,7 @@
 static const sonar_option_id allow[SONAR_DOMAINS] = {
     [SONAR_SENDERS] = OPT_ALLOW_SENDERS, [SONAR_READERS] = OPT_ALLOW_READERS};
 
-/* Of entry i of a list, or of an option without entries. */
+/* Place of entry i of a list, or of an option without entries. */
 static sonar_place place_of_entry(const sonar_loader *l, sonar_option_id id, size_t i) {
     const sonar_value *v = value(l, id);
     const sonar_node *item = v->node ? v->node->first : NULL;
@@ -36,7 +36,7 @@ static void refuse_open(sonar_loader *l, sonar_option_id id, size_t i, const cha
         id == OPT_OUTPUT_ENDPOINT ? "allow_readers" : "allow_senders");
 }
 
-/* One of the daemon's TCP endpoints; *tcp: there is one. */
+/* Checks one endpoint of the daemon; sets *tcp if it is a TCP endpoint. */
 static void check_endpoint(sonar_loader *l, sonar_option_id id, size_t i, const char *endpoint,
                            bool *tcp) {
     if (!sonar_endpoint_is_tcp(endpoint))
@@ -52,7 +52,7 @@ static void check_list(sonar_loader *l, sonar_domain domain, bool tcp) {
         fail(l, id, NULL, "has no effect without security.key");
     else if (tcp && !given(l, id) && given(l, OPT_SECURITY_KEY))
         fail(l, id, "a list of public certificates, NAME.key, or of folders of them",
-             "required with security.key: nobody could connect");
+             "required with security.key: no client could connect");
 }
 
 /* Where the daemon connects, an endpoint has one server with one key. */
@@ -89,8 +89,8 @@ void sonar_check_security(sonar_loader *l) {
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
-/* systemd lends the files of a folder under names with _ for /. NULL: there is no such credential,
- * or no memory. */
+/* Path of a credential. systemd provides the files of a folder under names with _ for /. NULL: no
+ * such credential, or no memory. */
 static char *credential(const sonar_loader *l, const char *name) {
     char *path;
     if (!l->credentials_dir || asprintf(&path, "%s/%s", l->credentials_dir, name) < 0)
@@ -103,7 +103,7 @@ static char *credential(const sonar_loader *l, const char *name) {
     return NULL;
 }
 
-/* Where the file is that the configuration names so; to be freed. */
+/* Path of the file that the configuration calls `name`; to be freed. */
 static char *path_of(sonar_loader *l, const char *name) {
     char *path = *name == '/' ? strdup(name) : credential(l, name);
     if (!path && asprintf(&path, "%s%s%s", l->directory, *l->directory ? "/" : "", name) < 0)
@@ -147,7 +147,7 @@ static void read_allowed(sonar_loader *l, sonar_domain domain) {
         free(path);
     }
     if (!ring->count && !sonar_report_errors(l->report))
-        warn(l, allow[domain], NULL, "holds no key yet: nobody can connect");
+        warn(l, allow[domain], NULL, "holds no key yet: no client can connect");
 }
 
 static void read_servers(sonar_loader *l) {

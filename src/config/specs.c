@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What a resolved configuration says to those who know none: the stages and the parameters. */
+/* Makes the specifications of the stages and the live parameters from a resolved configuration,
+ * since the stages do not know the configuration. */
 #include "config/options.h"
 
 #include "core/core.h"

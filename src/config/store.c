@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Values that others imply, and from an option's value to its member of the configuration, by the
- * option's row. */
+/* Sets values that other options imply, and stores an option's value in the member of the
+ * configuration that its row names. */
 #include "config/access.h"
 
 #include "core/core.h"

@@ -116,7 +116,7 @@ static bool band_of_bins(sonar_loader *l, sonar_option_id id, size_t length, son
     return true;
 }
 
-/* hz is followed by bins in the table. False without a report if neither is usable. */
+/* hz is followed by bins in the table. Returns false without a report if neither is usable. */
 static bool resolve_band(sonar_loader *l, sonar_option_id hz, size_t length, sonar_band *band) {
     const sonar_option_id bins = (sonar_option_id)(hz + 1);
     if (have(l, hz))
@@ -138,7 +138,7 @@ static void default_band(sonar_loader *l, sonar_option_id hz, size_t length) {
         sonar_value_set_list(l, bins, 2, 1, range);
 }
 
-/* The smallest band that has both. */
+/* Widens the band to the smallest one that contains both. */
 static void widen(sonar_band *band, const sonar_band *by) {
     const size_t end = sonar_max_size(band->first_bin + band->bins, by->first_bin + by->bins);
     band->first_bin = sonar_min_size(band->first_bin, by->first_bin);
@@ -147,7 +147,7 @@ static void widen(sonar_band *band, const sonar_band *by) {
     band->high_hz = fmax(band->high_hz, by->high_hz);
 }
 
-/* What is switched off need not fit the rest. */
+/* A disabled part is not checked against the rest. */
 static bool resolve_bands(sonar_loader *l) {
     sonar_config *c = l->config;
     const bool mvdr_dft = resolve_mvdr_dft(l), cbf_dft = resolve_cbf_dft(l);
