@@ -324,7 +324,7 @@ def pages(data):
         for file in (base, beside):
             subprocess.run([maker, file], check=True)
             text = (pathlib.Path(folder) / (file.stem[:-11] + ".md")).read_text()
-            for expected in ("## Live", "### Throughput", "### What stopped it", "| 9 |", "| 2048 |",
+            for expected in ("## Live", "### Throughput", "### Limits", "| 9 |", "| 2048 |",
                              "16777216 sensors", "| `throughput` | cbf.azimuth | cpu | sockets | 9 |"):
                 assert expected in text, (expected, text)
 
