@@ -202,7 +202,7 @@ def ranks_in_trouble():
         text = Live(*SMALL, *arguments).end(2)[0]
         assert says in text, (arguments, text)
     for arguments, says in ((["--mpirun", "/no/such/mpirun"], "No such file"),
-                            (["--daemon", "/bin/false"], "exit code 1; its last words: Primary job")):
+                            (["--daemon", "/bin/false"], "exit code 1; its last line: Primary job")):
         text = Live(*SMALL, "--ranks", "2", *arguments).end(1)[0]
         assert says in text, (arguments, text)
 
@@ -291,7 +291,7 @@ def refusals():
         given = SMALL if arguments[0] != "--find=8,8" else SMALL[2:]
         text = Live(*given, *arguments).end(2)[0]
         assert says in text, (arguments, text)
-    assert "its last words" in Live(*SMALL, "--daemon", "/bin/false").end(1)[0]
+    assert "its last line" in Live(*SMALL, "--daemon", "/bin/false").end(1)[0]
     with tempfile.TemporaryDirectory() as folder:
         earlier = pathlib.Path(folder) / "live.json"
         earlier.write_text("of an earlier run")

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What the stages compute against the same in double precision. */
+/* Errors of the stages' results against double precision. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

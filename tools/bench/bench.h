@@ -24,43 +24,44 @@ typedef struct bench_case {
     bench_band cbf, lofar, mvdr;
     size_t angles, ranges, snapshots;
     sonar_mvdr_solver solver;
-    sonar_loading loading; /* of `eps`; 0: 1, the noise itself */
+    sonar_loading loading; /* with factor `eps`; 0 means 1 */
     double eps;
-    size_t windows;  /* of the stage "minute"; 0: without it */
-    bool mvdr_alone; /* nothing but MVDR, on random snapshots */
-    bool cbf_alone;  /* nothing but the surface of a planar array, of `snapshots` snapshots */
-    bool peers;      /* with the libraries it is compared with, where they are */
-    bool by_name;    /* not one of its family's: it wants more memory than most machines have */
+    size_t windows;  /* of the stage "minute"; 0: no such stage */
+    bool mvdr_alone; /* only MVDR, on random snapshots */
+    bool cbf_alone;  /* only the surface of a planar array, over `snapshots` snapshots */
+    bool peers;      /* also run the peers' libraries, if available */
+    bool by_name;    /* excluded from its family: needs more memory than most machines have */
 } bench_case;
 
-/* How it is measured: at least so many repetitions and so much time, but never longer than
- * max_time_s (0: no limit) after the third repetition; of what takes longer by itself once. */
+/* A measurement takes at least `repetitions` and min_time_s, but ends after max_time_s (0: no
+ * limit) and three repetitions. If one execution takes longer than max_time_s, it is measured once.
+ */
 typedef struct bench_effort {
     size_t repetitions;
     double min_time_s, max_time_s;
 } bench_effort;
 
 /* Time of one execution. Batched executions are enqueued back to back and finished by one event;
- * a single one is finished by itself, which is what a running window waits for. */
+ * a single execution has its own event, as a running window waits for it. */
 typedef struct bench_times {
     size_t repetitions, batch; /* batches timed, executions in one */
     int64_t min_ns, median_ns, p99_ns;
     int64_t single_median_ns, single_p99_ns;
-    int64_t processor_ns; /* that all threads spent on one execution, the mean */
+    int64_t processor_ns; /* mean processor time of all threads for one execution */
 } bench_times;
 
 typedef struct bench_result {
     const bench_case *of;
-    const char *backend; /* "cpu", "cuda"; "peer" for what it is compared with */
+    const char *backend; /* "cpu", "cuda"; "peer": another library */
     const char *stage, *implementation;
     bench_times time;
     double flop, bytes; /* nominal: docs/benchmarks.md */
-    double host_bytes;  /* that cross from host memory to the device */
-    double error_db;    /* worst against double precision, NaN where not computed */
+    double host_bytes;  /* copied from host memory to the device */
+    double error_db;    /* worst error against double precision, NaN if not computed */
     double sweeps;      /* MVDR: mean over the bins, else NaN */
 } bench_result;
 
-/* What the device can do, measured in the same run; 0 where it was not measured. */
+/* The device's peak rates, measured in the same run; 0 if not measured. */
 typedef struct bench_ceilings {
     double fma_flops, memory_bps, host_to_device_bps, device_to_host_bps;
 } bench_ceilings;
@@ -82,7 +83,7 @@ struct bench_report {
     char device[192]; /* the plugin's description of the GPU, or empty */
     bench_gpu gpu;    /* from the peers' library; name is empty without it */
     bench_ceilings ceilings;
-    char peers[320]; /* why there are no peers, or empty */
+    char peers[320]; /* reason without peers, or empty */
     /* Called with each result as it is kept; may be NULL. */
     void (*kept)(void *ctx, const bench_report *report, const bench_result *result);
     void *ctx;
@@ -92,7 +93,7 @@ struct bench_report {
  * borrowed. */
 sonar_host bench_host_of(sonar_pool *pool);
 
-/* Where it runs. */
+/* Where a case runs. */
 typedef struct bench_site {
     const sonar_host *host;
     const sonar_backend *backend;
@@ -101,7 +102,7 @@ typedef struct bench_site {
 } bench_site;
 
 /* The thesis's figure for a result, and the project's goals on an H200 and on two processor cores;
- * 0 where there is none. */
+ * 0: none. */
 typedef struct bench_reference {
     const char *case_name, *stage, *table;
     double thesis_cuda_ms, thesis_serial_ms, goal_ms, goal_cpu_ms;
@@ -109,13 +110,13 @@ typedef struct bench_reference {
 
 /* The built-in cases, ending with a NULL name. */
 extern const bench_case bench_cases[];
-/* Does `wanted` name the case or its family, e.g. "sensors" for "sensors-512"? Cases that run by
- * name alone belong to none. */
+/* Whether `wanted` names the case or its family, e.g. "sensors" for "sensors-512". Cases with
+ * by_name have no family. */
 bool bench_case_matches(const bench_case *c, const char *wanted);
-/* NULL: there is none. */
+/* NULL: no reference. */
 const bench_reference *bench_reference_of(const bench_result *result);
 
-/* Nothing impossible in it? */
+/* SONAR_EINVAL if the sizes are impossible. */
 sonar_code bench_case_check(const bench_case *c, sonar_error *err);
 /* Runs every stage of a case and the chain, and adds their results to the report. */
 sonar_code bench_run(const bench_case *c, const bench_site *site, bench_report *report,
@@ -123,10 +124,11 @@ sonar_code bench_run(const bench_case *c, const bench_site *site, bench_report *
 /* The same for the peers of a case. */
 sonar_code bench_run_peers(const bench_case *c, const bench_site *site, bench_report *report,
                            sonar_error *err);
-/* What the device can do at all. */
+/* Measures the device's peak rates. */
 sonar_code bench_measure_ceilings(const bench_site *site, bench_report *report, sonar_error *err);
 
-/* Enqueues one execution; waits for all that was enqueued (NULL: executions wait themselves). */
+/* A step enqueues one execution; `settle` waits for all enqueued executions (NULL: steps wait
+ * themselves). */
 typedef sonar_code (*bench_step)(void *ctx, sonar_error *err);
 sonar_code bench_measure(void *ctx, bench_step step, bench_step settle, const bench_effort *effort,
                          bench_times *times, sonar_error *err);
@@ -134,9 +136,10 @@ sonar_code bench_measure(void *ctx, bench_step step, bench_step settle, const be
 /* Opens the peers' library in `dir`; NULL with a sentence in report->peers if it cannot be used. */
 const bench_peers *bench_peers_open(const char *dir, bench_report *report);
 
-/* Adds a result, as far as there is room. */
+/* Adds a result, if there is room. */
 void bench_keep(bench_report *report, const bench_result *result);
-/* Notes that a case, or what was left of it, could not be run; says so on standard error too. */
+/* Records that a case, or the rest of it, could not be run, and prints the reason to standard
+ * error. */
 void bench_leave_out(bench_report *report, const bench_case *c, const sonar_error *why);
 /* The table's head, and one row of it. */
 void bench_write_head(FILE *to);
@@ -144,16 +147,17 @@ void bench_write_row(const bench_report *report, const bench_result *result, FIL
 /* "sonar-bench/1" to the file of that path, or to standard output if it is "-". */
 sonar_code bench_write_json(const bench_report *report, size_t threads, const char *path,
                             sonar_error *err);
-/* The same in pieces: everything up to "results"; one entry of "left_out"; written and deleted. */
+/* The same in steps: create the object up to "results"; add an entry to "left_out"; write and
+ * delete the object. */
 cJSON *bench_json_begin(const bench_report *report, size_t threads);
 void bench_json_leave_out(cJSON *list, const char *name, const sonar_error *why);
 sonar_code bench_json_end(cJSON *root, const char *path, sonar_error *err);
-/* A case's sizes and an execution's times, as those of a result. */
+/* Adds a case's sizes, or an execution's times, as in a result. */
 void bench_json_parameters(cJSON *to, const bench_case *c);
 void bench_json_times(cJSON *to, const bench_times *times);
 
-/* Times ingest of so many channels (0: of several numbers of them), rounded up to whole messages,
- * and writes a table line by line; at least min_time_s for each figure. */
+/* Times ingest of `channels` (0: several built-in numbers), rounded up to whole messages, and
+ * writes a table line by line; at least min_time_s for each figure. */
 sonar_code bench_ingest(size_t channels, double min_time_s, FILE *to, sonar_error *err);
 
 /* Nominal work; see docs/benchmarks.md. */

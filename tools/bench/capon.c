@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* MVDR power in double precision, the plain way: covariance, loading, Cholesky. */
+/* MVDR power in double precision by the direct method: covariance, loading, Cholesky. */
 #include "bench.h"
 
 #include <complex.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The built-in cases and the arithmetic of a case's size. */
+/* The built-in cases, and the nominal work of a case. */
 #include "bench.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 #define THESIS                                                                                     \
     .length = 8192, .fs_hz = 8000, .cbf = {327, 166}, .lofar = {34, 459}, .angles = 160, .ranges = 7
 
-/* Tables 6.1 and 6.8: by the number of sensors, one window and one minute of them. */
+/* Tables 6.1 and 6.8: by the number of sensors, one window and one minute of samples. */
 #define SENSORS(b)                                                                                 \
     {                                                                                              \
         .name = "sensors-" #b,                                                                     \
@@ -46,7 +46,7 @@
         .angles = 180, .snapshots = block, .mvdr_alone = true, .peers = block > b                  \
     }
 
-/* The same of arrays whose snapshots take tens of gigabytes. */
+/* The same with arrays whose snapshots take tens of gigabytes. */
 #define MVDR_LARGE(b)                                                                              \
     {                                                                                              \
         .name = "block-" #b, .about = "MVDR of " #b " sensors from 64 snapshots", .sensors = b,    \
@@ -65,7 +65,8 @@
         .angles = 180, .snapshots = 2 * b, .solver = SONAR_MVDR_JACOBI, .mvdr_alone = true         \
     }
 
-/* The thesis's bins and angles, for which an array that is no line needs its weights anew. */
+/* The thesis's bins and angles with an array that is not a line, so that every weight has to be
+ * computed. */
 #define SNAPSHOTS(b)                                                                               \
     {                                                                                              \
         .name = "snapshots-" #b, .about = "16 snapshots of a planar array of " #b " sensors",      \
@@ -77,7 +78,7 @@
 const bench_case bench_cases[] = {
     {.name = "standard", .about = "the thesis's standard case with 128 sensors: wide bands, near field, no MVDR",
      .sensors = 128, THESIS},
-    {.name = "latency", .about = "small windows, where the fixed cost of a stage shows",
+    {.name = "latency", .about = "small windows, dominated by the fixed cost of a stage",
      .sensors = 32, .length = 1024, .fs_hz = 8000, .cbf = {77, 45}, .lofar = {13, 109},
      .mvdr = {77, 8}, .angles = 128, .snapshots = 16},
     {.name = "mvdr", .about = "MVDR of 64 sensors from 128 snapshots in 32 bins",
@@ -124,7 +125,7 @@ static bool contains(bench_band outer, bench_band inner) {
 sonar_code bench_case_check(const bench_case *c, sonar_error *err) {
     if (c->sensors < 2 || c->length < 2 || c->angles < 1 || !(c->fs_hz > 0))
         return sonar_fail(err, SONAR_EINVAL, c->name,
-                          "2 sensors, 2 samples, 1 angle and a sampling rate are the least");
+                          "needs at least 2 sensors, 2 samples, 1 angle and a sampling rate");
     if (c->cbf.bins == 0 || !within(c->cbf, c->length) || !within(c->lofar, c->length) ||
         !within(c->mvdr, c->length))
         return sonar_fail(err, SONAR_EINVAL, c->name, "a band is not within bins 0..%zu",
@@ -161,7 +162,7 @@ static bool by_snapshots(const bench_case *c) {
     return 2 * c->snapshots <= c->sensors;
 }
 
-/* From one bin's sums to its spectrum. */
+/* Work from one bin's sums to its spectrum. */
 static double solution_flop(const bench_case *c, double sweeps) {
     const double r = (double)(by_snapshots(c) ? c->snapshots : c->sensors);
     const double looks = (double)c->angles;

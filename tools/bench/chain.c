@@ -3,7 +3,7 @@
 
 /* ---- samples --------------------------------------------------------------------------------- */
 
-/* The ring is as long as the windows it holds: window w is at column w mod windows. */
+/* The ring holds whole windows: window w is slot w mod windows. */
 static uint64_t ready(void *ctx) {
     const bench_chain *chain = ctx;
     return (chain->next + 1 + chain->ahead) * chain->scene->c->length;

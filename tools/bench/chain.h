@@ -13,20 +13,19 @@ typedef struct bench_chain {
     sonar_engine_times times;
     sonar_engine *engine;
     sonar_buffer surface[SONAR_SURFACES]; /* host memory */
-    uint32_t outputs;                     /* SONAR_WANT bits of the surfaces that are made */
+    uint32_t outputs;                     /* SONAR_WANT bits of the computed surfaces */
     uint64_t next;                        /* window */
-    uint64_t ahead;                       /* later windows whose samples are there already */
+    uint64_t ahead;                       /* number of later windows whose samples are available */
 } bench_chain;
 
-/* With a minute, windows come one after the other and hold no MVDR: the samples of the next one are
- * there, and a device gets them as s16. Otherwise MVDR's block is full on return, if there is one.
- */
+/* minute: no MVDR, the samples of the next window are already available, and a device gets them as
+ * s16. Otherwise MVDR's block, if any, is full on return. */
 sonar_code bench_chain_create(const bench_scene *scene, bool minute, bench_chain *chain,
                               sonar_error *err);
-/* A chain whose create failed, too. */
+/* Also for a chain whose create failed. */
 void bench_chain_destroy(bench_chain *chain);
 
-/* bench_step, ctx a bench_chain: one window, or as many as the case's minute has. */
+/* bench_step with a bench_chain as ctx: runs one window, or all windows of the case's minute. */
 sonar_code bench_chain_run(void *ctx, sonar_error *err);
 sonar_code bench_chain_run_minute(void *ctx, sonar_error *err);
 

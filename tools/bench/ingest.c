@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Times ingest at the rates of large arrays: the assembler alone, fed from memory, and the whole of
- * it with digitisers that push over ipc as fast as they are let. 16-bit samples in messages of
- * 1 MiB, each a block of channels; the windows are taken and given back unread. */
+/* Times ingest at the rates of large arrays: the assembler alone, fed from memory, and the whole
+ * ingest with digitisers that push over ipc as fast as possible. Samples have 16 bits, in messages
+ * of 1 MiB with a block of channels each; windows are taken and released unread. */
 #include "bench.h"
 
 #include <math.h>
@@ -69,12 +69,12 @@ static uint8_t *payload_of(const trial *t, size_t block, uint64_t step) {
 
 /* ---- the assembler alone --------------------------------------------------------------------- */
 
-/* Threads that take the frames of one hop in turn, as those of ingest take messages. */
+/* Threads that take the frames of one hop in turn, as the ingest threads take messages. */
 typedef struct feeders {
     const trial *trial;
     sonar_assembler *assembler;
     pthread_mutex_t turn;
-    uint64_t next, end; /* frames, counted over blocks and steps */
+    uint64_t next, end; /* frame indices over blocks and steps */
     bool failed;
 } feeders;
 
@@ -154,7 +154,7 @@ static sonar_code time_alone(const trial *t, double *ns, sonar_error *err) {
 
 /* ---- over ipc -------------------------------------------------------------------------------- */
 
-/* What the digitisers share: none is more than a step ahead of another. */
+/* Shared by the digitisers, so that none is more than a step ahead of another. */
 typedef struct crowd {
     const trial *trial;
     void *context;
@@ -198,7 +198,7 @@ static void stop_digitisers(crowd *c, digitiser *d, size_t started) {
 }
 
 static void keep(void *data, void *hint) {
-    (void)data, (void)hint; /* the payload is sent again */
+    (void)data, (void)hint; /* the payload is reused */
 }
 
 static bool send_frame(const crowd *c, void *socket, size_t block, uint64_t step) {
@@ -231,7 +231,7 @@ static void *digitise(void *arg) {
     return NULL;
 }
 
-/* Gives windows back unread; samples placed so far. */
+/* Releases windows unread; returns the number of samples stored so far. */
 static double samples_after(sonar_ingest *ingest, double for_s) {
     struct pollfd poller = {.fd = sonar_ingest_fd(ingest), .events = POLLIN};
     const int64_t start_ns = sonar_monotonic_ns();
@@ -246,8 +246,8 @@ static double samples_after(sonar_ingest *ingest, double for_s) {
     return (double)count.samples_stored;
 }
 
-/* ns per sample, once the stream has begun, over a hop at least; NaN if nobody receives any more.
- */
+/* Time per sample in ns, measured over at least a hop after the stream has begun; NaN if receiving
+ * has stopped. */
 static double time_stream(const trial *t, sonar_ingest *ingest) {
     const double hop = HOP * (double)t->channels, turn_s = 0.02;
     double begun = 0, samples = 0;
@@ -321,7 +321,7 @@ static sonar_code run_trial(const trial *t, FILE *to, sonar_error *err) {
     return code;
 }
 
-/* Both layouts, all numbers of threads. */
+/* Measures both layouts with all numbers of threads. */
 static sonar_code run_channels(trial *t, FILE *to, sonar_error *err) {
     sonar_code code = SONAR_OK;
     for (int layout = SONAR_FRAME_CHANNEL_MAJOR; layout >= SONAR_FRAME_INTERLEAVED; layout--)
@@ -334,10 +334,10 @@ static sonar_code run_channels(trial *t, FILE *to, sonar_error *err) {
 }
 
 sonar_code bench_ingest(size_t channels, double min_time_s, FILE *to, sonar_error *err) {
-    char endpoint[64]; /* an abstract address: a file would be left behind */
+    char endpoint[64]; /* an abstract address, which leaves no file behind */
     snprintf(endpoint, sizeof endpoint, "ipc://@sonar-bench-%d", (int)getpid());
     trial t = {.min_time_s = min_time_s, .endpoint = endpoint};
-    sonar_keep_freed_memory(); /* as the daemon does */
+    sonar_keep_freed_memory(); /* as in the daemon */
     t.payload = sonar_alloc(PAYLOADS, PAYLOAD_BYTES);
     if (!t.payload)
         return sonar_fail(err, SONAR_ENOMEM, "bench", "no memory for the samples");

@@ -11,7 +11,7 @@ typedef double complex cplx;
 
 /* ---- the library ----------------------------------------------------------------------------- */
 
-/* By the Fortran interface, with the lengths of strings at the end. */
+/* The Fortran interface, with the lengths of strings at the end. */
 typedef struct lapack {
     void *library;
     char name[64];
@@ -27,14 +27,14 @@ typedef struct lapack {
                   const cplx *beta, cplx *c, const int *ldc, size_t, size_t);
 } lapack;
 
-/* The form POSIX gives for functions. */
+/* POSIX's form for functions from dlsym. */
 static bool find(const lapack *l, const char *name, void *function) {
     *(void **)function = dlsym(l->library, name);
     return *(void **)function;
 }
 
-/* "OpenBLAS 0.3.21 SkylakeX": with the processor that its kernels are for, which is a very old one
- * where it does not know this one. */
+/* The library's name with the processor that its kernels are for, e.g. "OpenBLAS 0.3.21 SkylakeX".
+ * An OpenBLAS that does not know this processor uses kernels for a very old one. */
 static void take_name(lapack *l) {
     char *(*config)(void), *(*core)(void);
     const char *said = find(l, "openblas_get_config", &config) ? config() : "LAPACK";
@@ -44,7 +44,7 @@ static void take_name(lapack *l) {
     snprintf(l->name, sizeof l->name, "%.*s%s%s", end, said, named ? " " : "", named ? core() : "");
 }
 
-/* OpenBLAS where it is there, in one thread, as the workers are threads already. */
+/* OpenBLAS if available, in one thread each, since every worker calls it. */
 static bool open_library(lapack *l) {
     void (*set_threads)(int);
     *l = (lapack){.library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL)};
@@ -69,13 +69,12 @@ typedef struct worker {
     int *iwork;
 } worker;
 
-/* Eigenpairs; eigenvalues, which a loading by the noise wants to know, and then a factor; a factor.
- */
+/* Eigenpairs; eigenvalues (for the noise rule) and a factor; a factor. */
 typedef enum way { PAIRS, VALUES_AND_FACTOR, FACTOR, WAYS } way;
 static const char *const stage_names[WAYS] = {"peer.zheevd", "peer.zheevd.zpotrf", "peer.zpotrf"};
 
-/* As the stage does it: the Gram matrix of the snapshots with the projections of the steering
- * vectors on them, or the covariance of the sensors with the steering vectors. */
+/* The same matrices as in the stage: the Gram matrix of the snapshots with the projections of the
+ * steering vectors on them, or the covariance of the sensors with the steering vectors. */
 typedef struct problem {
     const lapack *lapack;
     const bench_scene *scene;
@@ -86,7 +85,7 @@ typedef struct problem {
     cplx *right;  /* [bin][direction][order] */
     float *delta; /* [bin] */
     float *power; /* [bin][direction] */
-    int *info;    /* [bin] of LAPACK, not 0: it failed */
+    int *info;    /* [bin] LAPACK's info; not 0: failed */
     worker *worker;
 } problem;
 
@@ -129,7 +128,7 @@ static void make_bin(void *arg, size_t bin, size_t who) {
 
 /* ---- what is timed --------------------------------------------------------------------------- */
 
-/* |product|^2 of each direction, by weights if there are any, as power. */
+/* Power of each direction from |product|^2, weighted if weights are given. */
 static void spectrum(const problem *p, size_t bin, const cplx *product, const double *weight) {
     const double delta = (double)p->delta[bin], norm = (double)p->scene->c->sensors;
     for (int t = 0; t < p->looks; t++) {
@@ -199,9 +198,9 @@ static sonar_code step(void *ctx, sonar_error *err) {
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-enum { SLACK = 64 }; /* OpenBLAS 0.3.21 reads behind LAPACK's scratch */
+enum { SLACK = 64 }; /* OpenBLAS 0.3.21 reads beyond LAPACK's scratch */
 
-/* What zheevd asks for. */
+/* Scratch sizes as queried from zheevd. */
 static void ask(problem *p) {
     cplx work = 0;
     double rwork = 0;
@@ -294,7 +293,7 @@ static sonar_code run(problem *p, bench_stages *stages, bench_report *report, so
 }
 
 sonar_code bench_run_lapack(bench_stages *stages, bench_report *report, sonar_error *err) {
-    static lapack library; /* its name is in the results; it stays open, as its threads do */
+    static lapack library; /* not closed: results refer to its name, and its threads keep running */
     const bench_case *c = stages->scene->c;
     const bool by_snapshots = 2 * c->snapshots <= c->sensors;
     if (!library.library && !open_library(&library)) {

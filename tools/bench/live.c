@@ -15,8 +15,8 @@
 #include "options.h"
 #include "program.h"
 
-/* The thesis's standard band and directions, and its update of once a second; a fast update of a
- * long window for the latency. */
+/* The thesis's standard band and directions, with its update once a second; for the latency a fast
+ * update of a long window. */
 #define THROUGHPUT                                                                                 \
     .sensors = 2048, .length = 8192, .hop = 8000, .queue_windows = 2, .fs_hz = 8000,               \
     .first_bin = 327, .last_bin = 492, .warm_up_s = 8
@@ -31,18 +31,18 @@ const live_case live_cases[] = {
      .everything = true,
      LATENCY},
     {.name = "latency",
-     .about = "the same sensors and windows, far field alone",
+     .about = "the same sensors and windows, only far field",
      .goal_gpu = 2,
      .goal_cpu = 40,
      LATENCY},
     {.name = "throughput-everything",
-     .about = "8 kHz, a window a second: all that latency-everything has",
+     .about = "8 kHz, a window a second: all results of latency-everything",
      .everything = true,
      .goal_gpu = 655360,
      .goal_cpu = 16384,
      THROUGHPUT},
     {.name = "throughput",
-     .about = "the same windows, far field alone",
+     .about = "the same windows, only far field",
      .goal_gpu = 655360,
      .goal_gpu_shm = 1310720,
      .goal_cpu = 2048,
@@ -50,7 +50,7 @@ const live_case live_cases[] = {
     {0},
 };
 
-/* Where each process of two has but one core by default. */
+/* By default mpirun binds each of two processes to a single core. */
 #define MPIRUN "mpirun --bind-to none --oversubscribe"
 
 static const char default_sizes[] =
@@ -66,7 +66,7 @@ typedef struct options {
     char daemon[PATH_MAX];
 } options;
 
-/* What there is to report so far. */
+/* The report so far. */
 typedef struct findings {
     cJSON *live, *left_out;
     size_t failed;
@@ -91,34 +91,37 @@ enum {
 
 static const struct argp_option option_table[] = {
     {"case", 'c', "NAME", 0, "latency-everything (default), throughput; see --list", 1},
-    {"list", OPT_LIST, NULL, 0, "List the cases and leave", 1},
-    {"sensors", 'n', "N", 0, "Sensors; default the case's", 1},
+    {"list", OPT_LIST, NULL, 0, "List the cases and exit", 1},
+    {"sensors", 'n', "N", 0, "Sensors; default: those of the case", 1},
     {"find", OPT_FIND, "N,...", OPTION_ARG_OPTIONAL,
-     "Search the largest of these sizes, ascending, that holds, and measure it", 1},
+     "Find the largest of these ascending sizes that holds, and measure it", 1},
     {"set", 's', "OPTION=VALUE", 0,
-     "An option of the daemon's, e.g. ingest.high_water_mark=128; without a value: its default. "
-     "What is subscribed to is output.topics",
+     "An option of the daemon, e.g. ingest.high_water_mark=128; without a value: its default. "
+     "The run subscribes to output.topics",
      1},
     {NULL, 0, NULL, 0, "Measurement:", 2},
-    {"seconds", 'd', "S", 0, "Measure for so long (default 60)", 2},
-    {"warm-up", OPT_WARM_UP, "S", 0, "Not measured, before that; default the case's", 2},
-    {"trial", OPT_TRIAL, "S", 0, "The same for a size that is tried (default 10)", 2},
-    {"json", 'j', "FILE", 0, "Write JSON there, - for standard output", 2},
+    {"seconds", 'd', "S", 0, "Duration of the measurement (default 60)", 2},
+    {"warm-up", OPT_WARM_UP, "S", 0, "Duration before it, not measured; default: that of the case",
+     2},
+    {"trial", OPT_TRIAL, "S", 0, "Duration of a trial of --find (default 10)", 2},
+    {"json", 'j', "FILE", 0, "Write JSON to this file, - for standard output", 2},
     {NULL, 0, NULL, 0, "Senders:", 3},
-    {"senders", OPT_SENDERS, "N", 0, "Processes, a connection each; default by the size", 3},
-    {"frame-samples", OPT_FRAME, "N", 0, "Samples of a frame; default by the size", 3},
+    {"senders", OPT_SENDERS, "N", 0, "Sender processes, a connection each; default: by the size",
+     3},
+    {"frame-samples", OPT_FRAME, "N", 0, "Samples of a frame; default: by the size", 3},
     {"layout", OPT_LAYOUT, "NAME", 0, "channel-major (default) or interleaved", 3},
     {"transport", OPT_TRANSPORT, "NAME", 0,
-     "sockets (default), shm: samples in memory that the daemon shares, tcp: over loopback, or "
-     "curve: that encrypted",
+     "sockets (default), shm: samples in memory shared with the daemon, tcp: over loopback, or "
+     "curve: tcp, encrypted",
      3},
     {NULL, 0, NULL, 0, "Daemon:", 4},
-    {"daemon", 'D', "PATH", 0, "The program; default sonard beside this one", 4},
+    {"daemon", 'D', "PATH", 0, "The daemon's program; default: sonard beside this one", 4},
     {"backend", 'b', "NAME", 0, "auto (default), cpu or cuda", 4},
-    {"threads", 't', "N", 0, "Its workers; default as many as processors", 4},
-    {"ranks", OPT_RANKS, "N", 0, "So many processes of it share the array, under mpirun", 4},
+    {"threads", 't', "N", 0, "The daemon's workers; default: the number of processors", 4},
+    {"ranks", OPT_RANKS, "N", 0, "Number of daemon processes that share the array, under mpirun",
+     4},
     {"mpirun", OPT_MPIRUN, "COMMAND", 0,
-     "What starts them, with its options (default \"" MPIRUN "\")", 4},
+     "The command that starts them, with its options (default \"" MPIRUN "\")", 4},
     {NULL, 'h', NULL, 0, "The same", -1}, /* as --help, which argp adds */
     {NULL, 0, NULL, 0, NULL, 0},
 };
@@ -145,7 +148,7 @@ static void parse_sizes(const char *list, options *o, struct argp_state *state) 
             argp_error(state, "--find takes at most %d sizes", SEARCH_SIZES_MOST);
         o->size[o->sizes] = bench_parse_count(text, 2, 1u << 24, state);
         if (o->sizes && o->size[o->sizes] <= o->size[o->sizes - 1])
-            argp_error(state, "--find wants ascending sizes, not '%s'", list);
+            argp_error(state, "--find takes ascending sizes, not '%s'", list);
         o->sizes++;
     }
 }
@@ -246,7 +249,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         return 0;
     case 's':
         if (o->plan.settings == LIVE_SETTINGS_MOST)
-            argp_error(state, "--set is taken at most %d times", LIVE_SETTINGS_MOST);
+            argp_error(state, "--set can be given at most %d times", LIVE_SETTINGS_MOST);
         o->setting[o->plan.settings++] = arg;
         return 0;
     case ARGP_KEY_END:
@@ -270,8 +273,8 @@ static sonar_code write_json(const options *o, const bench_report *report, const
     return bench_json_end(root, o->common.json, err);
 }
 
-/* Before the measurement, so that no long one ends without its JSON. What an earlier run left stays
- * until there is something new. */
+/* Checked before the measurement, so that a long one does not end without its JSON. An existing
+ * file is kept until the first result. */
 static sonar_code try_json(const options *o, const bench_report *report, const findings *found,
                            sonar_error *err) {
     struct stat about;
@@ -283,18 +286,19 @@ static sonar_code try_json(const options *o, const bench_report *report, const f
                : sonar_fail(err, SONAR_ESYS, path, "cannot be written: %s", strerror(errno));
 }
 
-/* Wrong usage: nothing was run. */
+/* Wrong usage: no run was started. */
 static bool is_refused(sonar_code code, const findings *found) {
     return code == SONAR_EINVAL && cJSON_GetArraySize(found->live) == 0;
 }
 
-/* The file is written after each run, so that even a search that is cut short leaves something. */
+/* The file is written after each run, so that an interrupted search keeps its results. */
 static void keep(const options *o, const bench_report *report, const findings *found) {
     if (bench_json_in_file(&o->common))
         write_json(o, report, found, NULL);
 }
 
-/* Which GPU it was. After the last run, since a process with a CUDA context must not fork. */
+/* The GPU's description. Called after the last run, since a process with a CUDA context must not
+ * fork. */
 static void describe_gpu(const findings *found, bench_report *report) {
     bool cuda = false;
     const cJSON *run;
@@ -313,7 +317,7 @@ static void describe_gpu(const findings *found, bench_report *report) {
 
 /* ---- runs ------------------------------------------------------------------------------------ */
 
-/* One run, noted; false if it was not held. */
+/* Makes and reports one run; false if it was not held. */
 static bool run_one(const options *o, const live_plan *plan, const bench_report *report,
                     findings *found, sonar_error *err, sonar_code *code) {
     live_result result;
@@ -339,7 +343,8 @@ static bool run_one(const options *o, const live_plan *plan, const bench_report 
     return held;
 }
 
-/* By trials. A size that cannot be run is an answer too; why is in *code, of the smallest. */
+/* Searches by trials. A size that cannot be run counts as not held; *code is the error of the
+ * smallest one. */
 static size_t search_largest(const options *o, const bench_report *report, findings *found,
                              sonar_error *err, sonar_code *code) {
     live_plan plan = o->plan;
@@ -363,12 +368,12 @@ static size_t search_largest(const options *o, const bench_report *report, findi
     return hold;
 }
 
-/* What stops the search is part of its result: only a search that finds nothing has failed. */
+/* Errors of larger sizes are part of the result: only a search that finds no size has failed. */
 static sonar_code find(const options *o, const bench_report *report, findings *found,
                        sonar_error *err) {
     live_plan plan = o->plan;
     sonar_code first = SONAR_OK, code;
-    sonar_error later = {0}; /* err is of the first failure */
+    sonar_error later = {0}; /* err is that of the first failure */
     for (size_t hold = search_largest(o, report, found, err, &first); hold > 0 && !stop; hold--) {
         plan.sensors = o->size[hold - 1];
         if (run_one(o, &plan, report, found, &later, &code))
@@ -427,8 +432,8 @@ int live_main(int argc, char **argv) {
         option_table,
         parse,
         NULL,
-        "Measures a running sonard: starts it, feeds it over ZeroMQ from prepared samples at their "
-        "own pace, and looks at what a subscriber gets and when.",
+        "Measures a running sonard: starts it, sends it prepared samples over ZeroMQ at their "
+        "own pace, and records which results a subscriber receives and when.",
         NULL,
         NULL,
         NULL};

@@ -26,7 +26,7 @@ enum { DIRECTIONS = 160, TCP_RANKS_MOST = 10 };
 
 /* ---- a tree of settings ---------------------------------------------------------------------- */
 
-/* Puts YAML text at a path such as "dft.hop" in place of what was there; "" takes that away. */
+/* Sets the value at a path, e.g. "dft.hop", to YAML text; "" removes it. */
 static void put(cJSON *root, const char *path, const char *text) {
     char name[64];
     for (const char *dot; (dot = strchr(path, '.')); path = dot + 1) {
@@ -55,8 +55,8 @@ __attribute__((format(printf, 3, 4))) static void putf(cJSON *root, const char *
 
 /* ---- the settings of a case ------------------------------------------------------------------ */
 
-/* Half a wavelength at the top of the band, but no longer than a quarter of what sound travels in a
- * window: a longer line would be no array for this window. */
+/* Spacing of half a wavelength at the top of the band, but a line of at most a quarter of the path
+ * of sound in a window: the window would be too short for a longer array. */
 static double spacing_m_of(const live_plan *plan) {
     const live_case *c = plan->of;
     const double half_wave_m = c_mps * (double)c->length / (2 * (double)c->last_bin * c->fs_hz);
@@ -64,7 +64,7 @@ static double spacing_m_of(const live_plan *plan) {
     return fmin(half_wave_m, longest_m / (double)(plan->sensors - 1));
 }
 
-/* A line, looked at as in the other cases. */
+/* A line with the same directions as the other cases. */
 static void put_array(cJSON *root, const live_plan *plan) {
     const live_case *c = plan->of;
     const double spacing_m = spacing_m_of(plan), step = 180.0 / DIRECTIONS;
@@ -80,7 +80,8 @@ static void put_array(cJSON *root, const live_plan *plan) {
         put(root, "cbf.ranges_m", "[]");
         return;
     }
-    static const double share[] = {0.6, 0.8, 1.1, 1.6, 2.5, 5, 10}; /* beyond the array's end */
+    static const double share[] = {0.6, 0.8, 1.1, 1.6,
+                                   2.5, 5,   10}; /* measured from the array's end */
     char ranges[512] = "[";
     for (size_t i = 0, at = 1; i < sizeof share / sizeof *share; i++)
         at += (size_t)snprintf(ranges + at, sizeof ranges - at, "%s%.6g", i ? ", " : "",
@@ -89,7 +90,7 @@ static void put_array(cJSON *root, const live_plan *plan) {
     put(root, "cbf.ranges_m", ranges);
 }
 
-/* A port of loopback that nobody has now, any for 0; 0: there is none. */
+/* A free port of loopback: `port`, or any for 0. Returns 0 if there is none. */
 static int free_port(int wanted) {
     struct sockaddr_in address = {.sin_family = AF_INET,
                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
@@ -103,7 +104,8 @@ static int free_port(int wanted) {
     return found ? ntohs(address.sin_port) : 0;
 }
 
-/* Ports of loopback that differ in their last digit, which is the rank's number; without it. */
+/* Free ports of loopback for all ranks, which differ only in the last digit, the rank's number.
+ * Returns them without that digit. */
 static int free_ports(size_t ranks) {
     int base = 0;
     size_t found = 0;
@@ -134,7 +136,7 @@ static void put_endpoints(cJSON *root, const live_plan *plan, const char *dir) {
              dir, dir, dir);
 }
 
-/* What the daemon is to compute: it computes what is subscribed to, and a run subscribes to its
+/* The daemon's stages and topics. It computes only subscribed topics, and a run subscribes to its
  * output.topics. */
 static void put_stages(cJSON *root, bool everything) {
     put(root, "mvdr.enabled", everything ? "true" : "false");
@@ -197,13 +199,13 @@ static sonar_code write_key(const char *dir, const char *name, const sonar_certi
     return sonar_certificate_write(path, c, secret, err);
 }
 
-/* Of the daemon, and one for all who connect to it. */
+/* Makes the keys: one for the daemon, one for all clients. */
 static sonar_code write_keys(const char *dir, sonar_error *err) {
     sonar_certificate daemon = {0}, client = {0};
     if (zmq_curve_keypair(daemon.public_key, daemon.secret_key) ||
         zmq_curve_keypair(client.public_key, client.secret_key))
         return sonar_fail(err, SONAR_EUNAVAILABLE, "--transport",
-                          "this libzmq makes no keys: it was built without CURVE");
+                          "this libzmq cannot make keys: it was built without CURVE");
     memcpy(client.server_key, daemon.public_key, sizeof client.server_key);
     sonar_code code = write_key(dir, "daemon.key_secret", &daemon, true, err);
     if (!code)
@@ -215,7 +217,7 @@ static sonar_code write_keys(const char *dir, sonar_error *err) {
     return code;
 }
 
-/* As the daemon will read it. */
+/* Reads it as the daemon will. */
 static sonar_code load(const char *path, sonar_config **config, sonar_error *err) {
     sonar_report *report = sonar_report_create();
     sonar_code code = report ? sonar_config_load(path, config, report) : SONAR_ENOMEM;
@@ -226,7 +228,8 @@ static sonar_code load(const char *path, sonar_config **config, sonar_error *err
                 : SONAR_OK;
 }
 
-/* What is switched on and asked for by no topic would be in the run's name and not in its work. */
+/* A stage that is enabled but needed by no topic would appear in the run's name without being
+ * computed. */
 static sonar_code check_topics(const sonar_config *c, sonar_error *err) {
     const uint32_t topics = c->output_topics;
     const char *idle = NULL;

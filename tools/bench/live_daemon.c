@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The sonard process of a live run, or mpirun and its ranks: start, end, and what /proc says of
- * them. */
+/* The sonard process of a live run, or mpirun and its ranks: start, end, and measurements from
+ * /proc. */
 #include "live.h"
 
 #include <dirent.h>
@@ -16,7 +16,7 @@
 
 #include "core/core.h"
 
-enum { FOLLOW_MS = 30000 }; /* for mpirun to end after one of its ranks */
+enum { FOLLOW_MS = 30000 }; /* for mpirun to end after one of its ranks has ended */
 
 /* ---- the process ----------------------------------------------------------------------------- */
 
@@ -29,7 +29,7 @@ sonar_code live_daemon_find(const char *path, sonar_error *err) {
     return SONAR_OK;
 }
 
-/* In the child; returns if it cannot be. */
+/* Runs in the child; returns only on failure. */
 static void become_ranks(const live_plan *plan, const char *config) {
     enum { WORDS_MOST = 64 };
     char *word[WORDS_MOST + 3], *text;
@@ -38,15 +38,15 @@ static void become_ranks(const live_plan *plan, const char *config) {
         return;
     for (char *at = strtok(text, " "); at && words < WORDS_MOST; at = strtok(NULL, " "))
         word[words++] = at;
-    word[words++] = strdup(plan->daemon); /* execvp wants what is not const */
+    word[words++] = strdup(plan->daemon); /* execvp takes non-const strings */
     word[words++] = strdup(config);
     word[words] = NULL;
     execvp(word[0], word);
     fprintf(stderr, "%s: %s\n", word[0], strerror(errno));
 }
 
-/* In the child. Its own process group, so that a Ctrl-C leaves its end to the parent. mpirun is
- * given the time to take its ranks with it. */
+/* Runs in the child. Its own process group lets the parent end it in order after a Ctrl-C. mpirun
+ * gets the time to end its ranks. */
 static void become(const live_plan *plan, const char *config, const char *log, pid_t parent) {
     prctl(PR_SET_PDEATHSIG, plan->ranks > 1 ? SIGTERM : SIGKILL);
     if (getppid() != parent)
@@ -71,7 +71,7 @@ static void become(const live_plan *plan, const char *config, const char *log, p
 
 sonar_code live_daemon_start(const live_plan *plan, const char *config, live_daemon *daemon,
                              sonar_error *err) {
-    if (plan->ranks > 1) /* ranks that mpirun leaves behind become our children */
+    if (plan->ranks > 1) /* ranks that survive mpirun become our children */
         prctl(PR_SET_CHILD_SUBREAPER, 1);
     const pid_t parent = getpid(), pid = fork();
     if (pid == 0)
@@ -83,8 +83,8 @@ sonar_code live_daemon_start(const live_plan *plan, const char *config, live_dae
     return SONAR_OK;
 }
 
-/* The last line of its log; of mpirun's own remarks, which come between rules, the first where
- * there is nothing before. */
+/* The last line of its log. mpirun's own remarks, between rules, are skipped, unless the log has no
+ * other line; then it is their first line. */
 static void last_words(const live_daemon *daemon, char *text, size_t bytes) {
     char line[256];
     bool ruled = false, found = false;
@@ -124,7 +124,7 @@ static bool lacks_a_rank(const live_daemon *daemon) {
 sonar_code live_daemon_check(live_daemon *daemon, sonar_error *err) {
     char words[300], how[64];
     reap(daemon);
-    if (daemon->running && lacks_a_rank(daemon)) /* mpirun is about to say how it ended */
+    if (daemon->running && lacks_a_rank(daemon)) /* mpirun is about to report its exit status */
         await_end(daemon, FOLLOW_MS);
     if (daemon->running)
         return SONAR_OK;
@@ -133,7 +133,7 @@ sonar_code live_daemon_check(live_daemon *daemon, sonar_error *err) {
     else
         snprintf(how, sizeof how, "ended with exit code %d", WEXITSTATUS(daemon->status));
     last_words(daemon, words, sizeof words);
-    return sonar_fail(err, SONAR_ESTATE, "sonard", "%s; its last words: %s", how, words);
+    return sonar_fail(err, SONAR_ESTATE, "sonard", "%s; its last line: %s", how, words);
 }
 
 bool live_daemon_ended_well(const live_daemon *daemon) {
@@ -154,7 +154,7 @@ void live_daemon_ask_to_stop(const live_daemon *daemon) {
         kill(daemon->pid, SIGTERM);
 }
 
-/* Once mpirun has ended; one that fails does not wait for its ranks. */
+/* Called after mpirun has ended: if mpirun fails, it does not wait for its ranks. */
 static void end_orphans(live_daemon *daemon) {
     for (size_t r = 0; r < daemon->ranks; r++)
         if (waitpid(daemon->rank[r], NULL, WNOHANG) == 0) {
@@ -227,7 +227,7 @@ sonar_code live_daemon_find_ranks(live_daemon *daemon, size_t ranks, sonar_error
     if (daemon->ranks == ranks)
         return SONAR_OK;
     return sonar_fail(err, SONAR_ESTATE, "mpirun",
-                      "%zu processes in place of %zu ranks; they have to run on this host",
+                      "%zu processes instead of %zu ranks; all have to run on this host",
                       daemon->ranks, ranks);
 }
 
@@ -263,7 +263,7 @@ static void measure_process(pid_t pid, live_usage *usage) {
         closedir(dir);
 }
 
-/* All processors together, of the first line of /proc/stat: idle and waiting are not busy. */
+/* Sums over all processors, from the first line of /proc/stat; idle and iowait are not busy. */
 static void measure_machine(live_usage *usage) {
     unsigned long long t[8] = {0}, all = 0;
     char line[512];

@@ -14,10 +14,10 @@
 
 enum {
     MESSAGES_PER_TURN = 64,
-    LULL_MS = 1 /* ends a turn: a window's messages come closer together */
+    LULL_MS = 1 /* ends a batch: a window's messages come at shorter intervals */
 };
 
-/* The status last: who gets one has the other subscriptions, too. */
+/* The status last: once a status comes, the other subscriptions hold, too. */
 static void subscribe(void *socket, uint32_t topics) {
     for (int i = 0; i < SONAR_SURFACES; i++)
         if (topics & SONAR_WANT(i) && i != SONAR_STATUS)
@@ -38,7 +38,7 @@ sonar_code live_ear_open(const sonar_config *config, const char *key, uint64_t w
     ear->socket = ear->context ? zmq_socket(ear->context, ZMQ_SUB) : NULL;
     if (!ear->arrival || !ear->socket)
         return sonar_fail(err, SONAR_ENOMEM, "subscriber", "out of memory");
-    /* A window that is missing must be missing because of the daemon. */
+    /* No limit here, so that a missing window is the daemon's loss. */
     zmq_setsockopt(ear->socket, ZMQ_RCVHWM, &unlimited, sizeof unlimited);
     subscribe(ear->socket, ear->topics);
     return sonar_client_connect(key, config->security.curve, ear->socket, config->output_endpoint,
@@ -98,7 +98,7 @@ static void note_window(live_ear *ear, sonar_surface topic, const cJSON *header,
         ear->peak_deg = azimuth_of_peak(header, body);
 }
 
-/* SONAR_SURFACES: it is none. */
+/* SONAR_SURFACES: not a surface. */
 static sonar_surface topic_of(zmq_msg_t *part) {
     int i = 0;
     while (i < SONAR_SURFACES &&
@@ -132,7 +132,7 @@ static void close_message(message *m) {
         zmq_msg_close(&m->part[i]);
 }
 
-/* One message, if there is one. */
+/* Receives one message, if one is waiting. */
 static bool receive(live_ear *ear, message *m) {
     int got = 0;
     for (int i = 0; i < 3; i++)
@@ -150,7 +150,7 @@ static bool wait_for_message(live_ear *ear, int timeout_ms) {
     return zmq_poll(&item, 1, timeout_ms) > 0;
 }
 
-/* All that come together are received before the first is looked at, which takes its time. */
+/* Receives all waiting messages before parsing the first, since parsing takes time. */
 void live_ear_listen(live_ear *ear, int timeout_ms) {
     message list[MESSAGES_PER_TURN];
     int count = 0;

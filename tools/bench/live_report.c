@@ -22,7 +22,7 @@ static double bytes_per_s(const live_result *r) {
     return (double)r->channels * r->fs_hz * sizeof(int16_t);
 }
 
-/* Of the first sender; those of the others differ by a channel at most. */
+/* Of the first sender; the other senders' differ by at most a channel. */
 static double message_bytes(const live_result *r) {
     return (double)(r->channels / r->stream.senders * r->stream.frame_samples * sizeof(int16_t));
 }
@@ -34,7 +34,7 @@ static void write_spread(const char *name, const live_spread *s, FILE *to) {
             s->p999_ms, s->max_ms);
 }
 
-/* Each with the number of windows that it came for. */
+/* Topics, each with the number of windows that it came for. */
 static void write_topics(const live_result *r, FILE *to) {
     fprintf(to, "  subscribed:");
     for (int i = 0; i < SONAR_SURFACES; i++)
@@ -200,7 +200,7 @@ static void add_daemon(cJSON *to, const live_result *r) {
                                          "windows", "stage_times", "ranks"};
     for (size_t i = 0; i < sizeof copied / sizeof *copied; i++)
         copy_item(daemon, r->status, copied[i]);
-    copy_item(daemon, r->at_end, "latency_parts"); /* those of a second */
+    copy_item(daemon, r->at_end, "latency_parts"); /* values of one second */
 }
 
 static void add_strings(cJSON *to, const char *name, size_t count, size_t width,

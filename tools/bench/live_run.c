@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* One live run: everything started, the stream watched to its end, everything stopped, and what
- * came of it. */
+/* One live run: starts all processes, observes the stream to its end, stops all processes and
+ * evaluates the result. */
 #include "live.h"
 
 #include <errno.h>
@@ -16,30 +16,31 @@
 #include "status/topic.h"
 
 enum {
-    START_MS = 300000, /* for the daemon to make its tables */
-    BEFORE_MS = 200,   /* from the word to begin to sample 0 */
+    START_MS = 300000, /* for the daemon to compute its tables */
+    BEFORE_MS = 200,   /* from the start signal to sample 0 */
     TURN_MS = 50,
     DRAIN_MS = 5000,
-    END_MS = 30000, /* for the daemon to finish its window and give its memory back */
-    STOP_MS = 5000  /* the same when nobody wants its results */
+    END_MS = 30000, /* for the daemon to finish its window and free its memory */
+    STOP_MS = 5000  /* the same when its results are not needed */
 };
-static const double behind_most_ms = 100; /* of a sender that keeps pace */
-static const double give_up_ms = 2000;    /* later than this a run is of no more use */
+static const double behind_most_ms = 100; /* largest lateness of a sender that keeps pace */
+static const double give_up_ms = 2000;    /* with more lateness a run is ended early */
 static const double saturated = 0.9;      /* share of a processor */
 
 typedef struct run {
     const live_plan *plan;
     live_result *result;
-    char dir[256], path[300], client[300]; /* of the configuration, of the clients' certificate */
+    char dir[256], path[300],
+        client[300]; /* paths of the configuration and of the clients' certificate */
     sonar_config *config;
     sonar_config_part *part[SONAR_RANKS_MOST];
     live_stream stream;
     live_senders *senders;
     live_daemon daemon;
     live_ear ear;
-    int64_t start_ns, end_ns; /* of the stream, monotonic */
+    int64_t start_ns, end_ns; /* begin of the stream, monotonic */
     bool given_up;
-    live_usage *before, *after; /* warm-up over; stream over */
+    live_usage *before, *after; /* end of the warm-up; end of the stream */
     int64_t cpu_before_ns[LIVE_SENDERS_MOST];
 } run;
 
@@ -47,7 +48,7 @@ typedef struct run {
 
 static sonar_code make_dir(run *r, sonar_error *err) {
     const char *base = getenv("TMPDIR");
-    /* An ipc endpoint has little more than 100 bytes. */
+    /* The path of an ipc endpoint is limited to some 100 bytes. */
     if (!base || !*base || strlen(base) > 64)
         base = "/tmp";
     snprintf(r->dir, sizeof r->dir, "%s/sonar-bench-XXXXXX", base);
@@ -87,7 +88,7 @@ static size_t default_senders(const run *r) {
     return sonar_min_size(ranks * live_default_senders(channels), LIVE_SENDERS_MOST);
 }
 
-/* Every rank needs one, and every sender a channel. */
+/* Every rank needs a sender, and every sender a channel. */
 static sonar_code check_senders(const run *r, sonar_error *err) {
     const size_t ranks = r->plan->ranks, senders = r->stream.senders;
     if (senders < ranks)
@@ -130,13 +131,14 @@ static sonar_code plan_stream(run *r, sonar_error *err) {
         (double)(c->specs.window_length + c->specs.hop))
         return sonar_fail(err, SONAR_EINVAL, "--seconds", "less than two windows of %zu samples",
                           c->specs.window_length);
-    if (plan->seconds * c->fs_hz < (double)c->specs.hop) /* a run without a window would be held */
+    if (plan->seconds * c->fs_hz <
+        (double)c->specs.hop) /* a run without a window would count as held */
         return sonar_fail(err, SONAR_EINVAL, "--seconds", "%g s, but a window only every %g s",
                           plan->seconds, (double)c->specs.hop / c->fs_hz);
     return SONAR_OK;
 }
 
-/* Senders first: a process forks best while it has no threads. */
+/* Senders first, since a process should fork before it has threads. */
 static sonar_code start_all(run *r, sonar_error *err) {
     sonar_code code = live_senders_start(&r->stream, &r->senders, err);
     if (code == SONAR_OK)
@@ -148,7 +150,7 @@ static sonar_code start_all(run *r, sonar_error *err) {
 
 /* ---- the stream ------------------------------------------------------------------------------ */
 
-/* Is everybody alive who should be, and nobody asking us to stop? */
+/* Checks that all processes still run and that no signal asks to stop. */
 static sonar_code check(run *r, size_t *senders_running, sonar_error *err) {
     if (*r->plan->stop)
         return sonar_fail(err, SONAR_ESTATE, "sonar-bench", "stopped by a signal");
@@ -156,7 +158,7 @@ static sonar_code check(run *r, size_t *senders_running, sonar_error *err) {
     return code ? code : live_senders_check(r->senders, senders_running, err);
 }
 
-/* All prepared and connected, and the daemon publishing to us. */
+/* Waits until all senders are prepared and connected and the daemon publishes. */
 static sonar_code wait_until_ready(run *r, sonar_error *err) {
     const int64_t until_ns = sonar_monotonic_ns() + (int64_t)START_MS * 1000000;
     size_t running;
@@ -204,13 +206,13 @@ static void note_after(run *r) {
     to->behind_ms = (double)live_senders_behind_ns(r->senders, r->after->at_ns) / 1e6;
 }
 
-/* Some time after the warm-up, so that there are figures to say why. */
+/* Only some time after the warm-up, so that figures show the reason. */
 static bool is_hopeless(const run *r, int64_t now_ns) {
     return r->before->at_ns && now_ns - r->before->at_ns > 1000000000 &&
            (double)live_senders_behind_ns(r->senders, now_ns) > give_up_ms * 1e6;
 }
 
-/* Until the stream is over, by the clock and for every sender, or has got too far behind. */
+/* Observes until the stream has ended, by the clock and for every sender, or is too far behind. */
 static sonar_code watch_stream(run *r, sonar_error *err) {
     const int64_t steady_ns = r->start_ns + seconds_ns(r->plan->warm_up_s);
     size_t running = 1;
@@ -237,7 +239,7 @@ static uint64_t counted(const run *r, const char *path) {
     return (uint64_t)live_ear_status(&r->ear, path);
 }
 
-/* Has the daemon said what became of every window, and have we what it published? */
+/* Whether the status accounts for every window and all published windows have been received. */
 static bool is_settled(const run *r) {
     const uint64_t offered = counted(r, "windows.offered");
     const uint64_t processed = counted(r, "windows.processed");
@@ -245,14 +247,14 @@ static bool is_settled(const run *r) {
                            counted(r, "windows.dropped.skipped") +
                            counted(r, "windows.dropped.shed");
     const bool published = r->ear.received + counted(r, "output.results_dropped") >= processed;
-    if (r->plan->ranks > 1) /* a rank may count what another one lost */
+    if (r->plan->ranks > 1) /* a rank may count a window that another one lost */
         return published && processed >= r->result->windows;
     return published && begun >= r->result->windows &&
            offered ==
                processed + counted(r, "windows.failed") + counted(r, "windows.dropped.overload");
 }
 
-/* What is on its way comes in; then the daemon is stopped, and its last status says how it ended.
+/* Receives the remaining messages, then stops the daemon, whose last status has the final counts.
  */
 static void wind_up(run *r) {
     const int64_t until_ns = sonar_monotonic_ns() + (int64_t)DRAIN_MS * 1000000;
@@ -268,7 +270,7 @@ static void wind_up(run *r) {
     live_ear_listen(&r->ear, TURN_MS);
 }
 
-/* On every way out: no process, no file is left behind. */
+/* Called on every path: ends all processes and removes all files. */
 static void close_run(run *r) {
     live_senders_destroy(r->senders);
     live_daemon_end(&r->daemon, STOP_MS);
@@ -295,17 +297,17 @@ live_spread live_spread_of(double *ms, size_t count) {
     qsort(ms, count, sizeof *ms, compare);
     double at[4];
     static const double share[4] = {0.5, 0.9, 0.99, 0.999};
-    for (int i = 0; i < 4; i++) /* the least value that so many do not exceed */
+    for (int i = 0; i < 4; i++) /* the smallest value that this share of values does not exceed */
         at[i] = ms[sonar_min_size((size_t)ceil(share[i] * (double)count), count) - 1];
     return (live_spread){count, at[0], at[1], at[2], at[3], ms[count - 1]};
 }
 
-/* Relative to sample 0: when frame k was due. */
+/* Time at which frame k was due, relative to sample 0. */
 static double frame_due_ms(const run *r, uint64_t k) {
     return (double)((k + 1) * r->stream.frame_samples) / r->config->fs_hz * 1e3;
 }
 
-/* The latest of the senders in handing over frame k. */
+/* The largest lateness of frame k over all senders. */
 static double frame_late_ms(const run *r, uint64_t k) {
     int64_t worst = 0;
     for (size_t i = 0; i < r->stream.senders; i++)
@@ -361,8 +363,8 @@ static void weigh_senders(run *r, double *late_ms) {
         to->behind_ms = fmax(to->behind_ms, to->lateness.max_ms);
 }
 
-/* Of several ranks each counts why it had not a window; here each window has one cause, that of the
- * rank where it began: what one dropped is missing of the whole array. */
+/* Each of several ranks counts why it lacked a window. Here each window gets one cause, that of the
+ * rank where the loss began: a window that one rank dropped is missing for the whole array. */
 static void share_out_losses(live_result *to, uint64_t unprocessed) {
     static const live_loss in_turn[] = {LIVE_FAILED, LIVE_OVERLOAD, LIVE_SHED, LIVE_SKIPPED,
                                         LIVE_MISSING};
@@ -374,7 +376,8 @@ static void share_out_losses(live_result *to, uint64_t unprocessed) {
     to->lost[LIVE_NOT_SENT] = unprocessed;
 }
 
-/* Every expected window is received, or lost for one cause; what does not add up is said, too. */
+/* Every expected window is received or lost for one cause; the remainder is reported as
+ * unaccounted. */
 static void account(run *r) {
     live_result *to = r->result;
     const uint64_t offered = counted(r, "windows.offered");
@@ -402,7 +405,7 @@ static void account(run *r) {
         to->unaccounted -= (int64_t)to->lost[i];
 }
 
-/* Threads of one kind together: libzmq numbers its own, as in ZMQbg/IO/0. */
+/* Sums threads of one kind: libzmq numbers its threads, as in ZMQbg/IO/0. */
 static void add_thread(live_result *to, char *name, double busy) {
     size_t i = 0;
     char *number = strrchr(name, '/');
@@ -473,16 +476,16 @@ __attribute__((format(printf, 2, 3))) static void note_full(live_result *to, con
     va_end(args);
 }
 
-/* A daemon that dies while it is stopped has told what it measured, and is broken all the same. */
+/* If the daemon crashes while it stops, its measurements are complete, but the run is not held. */
 static void find_bad_end(run *r) {
     sonar_error err = {0};
     if (live_daemon_ended_well(&r->daemon))
         return;
     live_daemon_check(&r->daemon, &err);
-    give_reason(r->result, "asked to stop, sonard %s", err.text);
+    give_reason(r->result, "when asked to stop, sonard %s", err.text);
 }
 
-/* A topic that came for fewer windows than were published. */
+/* Reports a topic that came for fewer windows than were published. */
 static void find_gaps(live_result *to, uint64_t published) {
     char topics[160] = "";
     for (int i = 0; i < SONAR_SURFACES; i++) {
@@ -501,7 +504,7 @@ static void judge(live_result *to) {
         give_reason(to, "%" PRIu64 " windows with samples missing", to->steady_incomplete);
     if (to->behind_ms > behind_most_ms && to->frames_blocked)
         give_reason(to,
-                    "a sender fell %.0f ms behind: the socket had no room at first for %" PRIu64
+                    "a sender fell %.0f ms behind: the socket first had no room for %" PRIu64
                     " of %" PRIu64 " frames",
                     to->behind_ms, to->frames_blocked, to->frames_sent);
     else if (to->behind_ms > behind_most_ms)
@@ -544,7 +547,7 @@ static void describe(run *r) {
     to->resident_bytes = live_ear_status(&r->ear, "resident_bytes");
 }
 
-/* A figure of what was subscribed to and never came would be another one than its name says. */
+/* If a subscribed topic never came, the figures would not be those of the run's name. */
 static sonar_code check_topics(const run *r, sonar_error *err) {
     const uint64_t processed = counted(r, "windows.processed");
     for (int i = 0; i < SONAR_SURFACES && r->ear.received + processed > 0; i++)

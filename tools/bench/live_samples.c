@@ -12,17 +12,19 @@
 #include "sender.h"
 
 enum {
-    STARTS = 1024,      /* at least, all phases together: more than most blocks have snapshots */
-    PHASES_MOST = 64,   /* of the wave at the beginning of a frame */
-    ROWS_MOST = 1 << 16 /* beyond a frame's */
+    STARTS = 1024,      /* at least, over all phases: more than the snapshots of most blocks */
+    PHASES_MOST = 64,   /* phases of the wave at the beginning of a frame */
+    ROWS_MOST = 1 << 16 /* in addition to those of a frame */
 };
-static const double amplitude = 300;  /* of noise and wave, in counts */
-static const double apart = 1.0 / 16; /* cycles; so far a row's phase may be off */
-static const double measured_s = 0.5; /* more than the daemon looks at to call a sensor stuck */
+static const double amplitude =
+    300; /* standard deviation of the noise and amplitude of the wave, in counts */
+static const double apart = 1.0 / 16; /* cycles; largest error of a row's phase */
+static const double measured_s = 0.5; /* longer than the daemon's measurement for stuck sensors */
 
 /* ---- the wave -------------------------------------------------------------------------------- */
 
-/* Of few frames to a period, so that few phases are wanted, in the middle half of the band. */
+/* A frequency in the middle half of the band with a period of few frames, so that few phases are
+ * needed. */
 void live_stream_choose_tone(live_stream *stream) {
     const sonar_config *c = stream->config;
     const double bin_hz = c->fs_hz / (double)c->specs.window_length;
@@ -42,7 +44,7 @@ void live_stream_choose_tone(live_stream *stream) {
     stream->tone_direction = c->cbf_scan.count / 3;
 }
 
-/* Cycles by which it leads at each channel of the block. */
+/* Cycles by which the wave leads at each channel of the block. */
 static double *channel_cycles(const live_stream *s, uint32_t first_channel, uint32_t channels) {
     const sonar_config *c = s->config;
     const double *u = c->cbf_scan.u + 3 * s->tone_direction;
@@ -59,7 +61,7 @@ static double *channel_cycles(const live_stream *s, uint32_t first_channel, uint
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-/* A frame of one channel, or a row: noise of its own, and the wave that leads by `cycles`. */
+/* A frame of one channel, or a row: new noise, and the wave with a lead of `cycles`. */
 static void make_row(const live_stream *s, uint64_t noise, double cycles, float *counts) {
     const size_t n = s->frame_samples;
     sim_random_normal(sim_random_key(1, SIM_STREAM_NOISE, noise), 0, n, counts);
@@ -73,7 +75,8 @@ static size_t window_frames(const live_stream *s) {
     return (s->config->specs.window_length + s->frame_samples - 1) / s->frame_samples;
 }
 
-/* Do the channels lead by the same from one to the next? *step: by how much. */
+/* Whether the lead grows by the same amount from channel to channel; *step: this amount in cycles.
+ */
 static bool is_line(const double *cycles, uint32_t channels, double *step) {
     *step = channels > 1 ? cycles[1] - cycles[0] : 0;
     for (uint32_t c = 2; c < channels; c++)
@@ -82,8 +85,8 @@ static bool is_line(const double *cycles, uint32_t channels, double *step) {
     return true;
 }
 
-/* Fills the lists of rows to begin with; the number of rows after them, 0 if there are not enough
- * of a phase. */
+/* Fills the lists of rows with which a frame may begin. Returns the number of rows, or 0 if a phase
+ * has too few. */
 static size_t find_starts(live_samples *to, double step) {
     size_t filled = 0, count[PHASES_MOST] = {0};
     for (uint32_t row = 0; row < ROWS_MOST; row++) {
@@ -115,8 +118,8 @@ static bool make_rows(const live_stream *s, uint32_t first_channel, const double
 
 /* ---- whole frames ---------------------------------------------------------------------------- */
 
-/* A window and a half for the MVDR: of frames that came again with each window all snapshots would
- * be nearly one. */
+/* A window and a half for the MVDR: if frames repeated with each window, all snapshots would be
+ * nearly equal. */
 static size_t whole_frames(const live_stream *s, size_t least) {
     const size_t samples = (size_t)ceil(fmax(1024, measured_s * s->config->fs_hz));
     size_t frames = (samples + s->frame_samples - 1) / s->frame_samples;
@@ -173,9 +176,9 @@ bool live_samples_create(const live_stream *s, uint32_t first_channel, uint32_t 
     return good;
 }
 
-/* All senders draw the same, so that the wave is off by the same everywhere and stays plane. A row
- * that was drawn is the last in its list, and only the first half is drawn from: it does not come
- * again within a window. */
+/* All senders draw the same rows, so that the wave's phase error is the same everywhere and the
+ * wave stays plane. A drawn row moves to the end of its list, and only the first half is drawn
+ * from, so that a row does not repeat within a window. */
 void *live_samples_frame(live_samples *s, uint64_t k) {
     if (s->frames)
         return s->payload + k % s->frames * s->frame_bytes;

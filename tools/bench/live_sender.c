@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Sender processes: each owns one block of channels, one connection and one libzmq I/O thread. What
- * it sends was converted before the stream begins and is sent without copying, so that sending
- * costs no more than the socket does; in shared memory the samples lie in their blocks from the
- * beginning.
+ * Sender processes: each owns one block of channels, one connection and one libzmq I/O thread. Its
+ * samples are converted before the stream begins and sent without copying, so that only the socket
+ * costs time; in shared memory the samples are in their blocks from the beginning.
  */
 #include "live_samples.h"
 
@@ -27,14 +26,14 @@
 #include "ingest/frame.h"
 
 enum {
-    QUEUED_FRAMES = 8, /* in the socket; more are waited for */
+    QUEUED_FRAMES = 8, /* queued in the socket; the sender waits for room for more */
     FRAME_BYTES = 1 << 20,
     CHANNELS_OF_SENDER = 8192,
     POLL_MS = 50,
-    BLOCKS_LEAST = 48, /* that a sender lends */
+    BLOCKS_LEAST = 48, /* blocks of a sender's segment */
     PATIENCE_MS = 2000,
     LINGER_MS = 5000,
-    END_MS = 7000 /* for a sender to end when asked */
+    END_MS = 7000 /* for a sender to end on request */
 };
 
 /* Shared by all processes. */
@@ -72,8 +71,8 @@ size_t live_default_senders(size_t channels) {
     return sonar_min_size(sonar_min_size(sonar_max_size(wanted, 4), 32), channels);
 }
 
-/* The longest power of two of 128 to 1024 samples within a message's size and an eighth of a hop:
- * the ring is written a channel's samples of a frame at a time, and shorter runs cost more. */
+/* The largest power of two from 128 to 1024 samples within a message's size and an eighth of a hop:
+ * the ring is written in runs of a frame's samples of one channel, and shorter runs cost more. */
 size_t live_default_frame_samples(size_t channels_of_sender, size_t hop) {
     const size_t least = 128;
     size_t samples = 1024;
@@ -108,7 +107,7 @@ static bool prepare(worker *w) {
                                &w->samples);
 }
 
-/* Every block has its samples for good. */
+/* Fills every block with its samples once. */
 static bool lend(worker *w, sonar_error *err) {
     const char *endpoint = w->part->config.shared_memory;
     if (!endpoint)
@@ -131,7 +130,7 @@ static bool connect_to(worker *w, size_t number, sonar_error *err) {
         return sonar_fail(err, SONAR_ESYS, "zmq_socket", "%s", zmq_strerror(errno)) == SONAR_OK;
     zmq_setsockopt(w->socket, ZMQ_SNDHWM, &queued, sizeof queued);
     zmq_setsockopt(w->socket, ZMQ_LINGER, &linger, sizeof linger);
-    /* Nothing is queued before there is a connection. */
+    /* Queues messages only for existing connections. */
     zmq_setsockopt(w->socket, ZMQ_IMMEDIATE, &on, sizeof on);
     return sonar_client_connect(w->stream->key, c->security.curve, w->socket,
                                 c->ingest_endpoint[number % c->ingest_endpoints], err) == SONAR_OK;
@@ -145,7 +144,7 @@ static bool wait_for_room(worker *w) {
     return false;
 }
 
-/* Tells that it is prepared and waits for the beginning; false: it was stopped. */
+/* Reports that it is prepared and waits for the begin of the stream; false: it was stopped. */
 static bool wait_for_gate(int ready, int gate) {
     char byte = 1;
     if (write(ready, &byte, 1) != 1)
@@ -162,7 +161,8 @@ static bool wait_for_gate(int ready, int gate) {
 
 /* ---- sending --------------------------------------------------------------------------------- */
 
-/* Samples as time; whole seconds apart, so that it is exact for a long run. */
+/* Time of a number of samples in ns; whole seconds are separate, so that it is exact for a long
+ * run. */
 static int64_t samples_ns(const live_stream *stream, uint64_t samples) {
     const double fs_hz = stream->config->fs_hz;
     const double whole = floor((double)samples / fs_hz);
@@ -199,7 +199,7 @@ static void make_header(const worker *w, uint64_t k, void *to) {
     sonar_frame_encode(&frame, to);
 }
 
-/* Waits where the socket has no room, and counts that; the second part always finds room. */
+/* Waits if the socket has no room, and counts that; the second part always finds room. */
 static bool post(worker *w, zmq_msg_t *header, zmq_msg_t *payload) {
     if (zmq_msg_send(header, w->socket, ZMQ_SNDMORE | ZMQ_DONTWAIT) < 0) {
         const int64_t from_ns = sonar_monotonic_ns();
@@ -255,7 +255,7 @@ static bool send_frame(worker *w, uint64_t k) {
     }
     make_header(w, k, zmq_msg_data(&header));
     const bool sent = post(w, &header, &payload);
-    zmq_msg_close(&header); /* empty if they were sent */
+    zmq_msg_close(&header); /* empty if its samples were sent */
     zmq_msg_close(&payload);
     return sent;
 }
@@ -266,7 +266,7 @@ static int64_t cpu_ns(void) {
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* False if a frame could not be sent though nobody asked to stop. */
+/* False if a frame could not be sent, unless a stop was requested. */
 static bool send_stream(worker *w) {
     const live_stream *s = w->stream;
     const int64_t start_ns = atomic_load(&w->board->start_ns);
@@ -312,8 +312,8 @@ static int work(worker *w, size_t number, int ready, int gate) {
     return send_stream(w) ? 0 : fail(number, "zmq_msg_send", zmq_strerror(errno));
 }
 
-/* A process group of its own, so that a Ctrl-C reaches the parent only, which then stops us in
- * order; and no sender outlives a parent that was killed. */
+/* Its own process group, so that a Ctrl-C reaches only the parent, which then stops the senders in
+ * order. No sender outlives a parent that was killed. */
 static void settle_down(pid_t parent) {
     const struct sigaction term = {.sa_handler = on_term}, ignore = {.sa_handler = SIG_IGN};
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -327,7 +327,8 @@ static void settle_down(pid_t parent) {
     sigaction(SIGINT, &ignore, NULL);
 }
 
-/* Senders are shared out to the ranks in turn, and a rank's channels to its senders. */
+/* Senders are assigned to the ranks in turn, and a rank's channels are divided among its senders.
+ */
 static const sonar_config_part *find_block(const live_stream *s, size_t number, size_t *first,
                                            size_t *end) {
     const size_t rank = number % s->ranks;
@@ -433,7 +434,7 @@ static void reap(live_senders *s, size_t i) {
         s->process[i].running = false;
 }
 
-/* How a sender ended, if that was not as planned. */
+/* Reports how a sender ended, if not as planned. */
 static sonar_code judge(const live_senders *s, size_t i, sonar_error *err) {
     const int status = s->process[i].status;
     const uint64_t sent = atomic_load(&s->board->sender[i].frames);

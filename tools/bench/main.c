@@ -11,13 +11,13 @@
 #include "ranks.h"
 
 typedef struct options {
-    const char *name; /* of a built-in case or "all"; NULL: sizes were given */
+    const char *name; /* names of built-in cases or "all"; NULL: sizes were given */
     bench_case own;
     bool sizes_given;
     bench_options common;
     const char *backend;
     bool ingest;
-    size_t ingest_channels; /* 0: several numbers of them */
+    size_t ingest_channels; /* 0: several built-in numbers */
 } options;
 
 enum {
@@ -36,12 +36,11 @@ enum {
 
 static const struct argp_option option_table[] = {
     {"case", 'c', "NAME,...", 0,
-     "Cases, or families as in sensors for sensors-128 and so on; default standard,latency,mvdr",
-     1},
-    {"list", OPT_LIST, NULL, 0, "List the cases and leave", 1},
+     "Cases or families, e.g. sensors for sensors-128 and so on; default standard,latency,mvdr", 1},
+    {"list", OPT_LIST, NULL, 0, "List the cases and exit", 1},
     {"ingest", OPT_INGEST, "CHANNELS", OPTION_ARG_OPTIONAL,
      "Time ingest instead, with 1, 2 and 4 threads", 1},
-    {NULL, 0, NULL, 0, "A case of one's own (what is not given is as in standard):", 2},
+    {NULL, 0, NULL, 0, "A custom case (other sizes are those of standard):", 2},
     {"sensors", OPT_SENSORS, "N", 0, "Sensors, from 2 on", 2},
     {"length", OPT_LENGTH, "N", 0, "Samples of a window", 2},
     {"fs", OPT_FS, "HZ", 0, "Sampling rate", 2},
@@ -54,15 +53,15 @@ static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, "Measurement:", 3},
     {"backend", 'b', "NAME", 0, "cpu (default), cuda or both", 3},
     {"plugins", 'P', "DIR", 0,
-     "Where the plugin and the peers are; default: where they came with this program", 3},
+     "Folder of the plugin and the peers; default: the one installed with this program", 3},
     {"threads", 't', "N", 0, "Workers (default 1)", 3},
-    {"repetitions", 'r', "N", 0, "At least so many of each (default 20)", 3},
-    {"min-time", 'm', "S", 0, "At least so many seconds of each (default 0.5)", 3},
+    {"repetitions", 'r', "N", 0, "Least number of repetitions (default 20)", 3},
+    {"min-time", 'm', "S", 0, "Least time of a measurement (default 0.5)", 3},
     {"max-time", 'M', "S", 0,
-     "No more than this of each after three; what takes longer by itself is measured once; 0 "
-     "(default): no limit",
+     "Longest time of a measurement with three or more repetitions; a longer execution is measured "
+     "once; 0 (default): no limit",
      3},
-    {"json", 'j', "FILE", 0, "Write JSON there, - for standard output", 3},
+    {"json", 'j', "FILE", 0, "Write JSON to this file, - for standard output", 3},
     {NULL, 'h', NULL, 0, "The same", -1}, /* as --help, which argp adds */
     {NULL, 0, NULL, 0, NULL, 0},
 };
@@ -136,7 +135,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         return 0;
     case ARGP_KEY_END:
         if (o->ingest && (o->name || o->sizes_given || o->common.json))
-            argp_error(state, "--ingest has its own sizes and a table only");
+            argp_error(state, "--ingest takes no cases, sizes or JSON");
         if (o->name && o->sizes_given)
             argp_error(state, "either --case or sizes, not both");
         return 0;
@@ -147,8 +146,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
 
 /* ---- the program ----------------------------------------------------------------------------- */
 
-/* Each row as it comes, so that even a run that is cut short leaves what it had; in the file before
- * it is told. */
+/* Writes each row at once, to the file first, so that an interrupted run keeps its results. */
 static void show(void *ctx, const bench_report *report, const bench_result *result) {
     const bench_options *o = ctx;
     FILE *to = bench_text_stream(o);
@@ -160,7 +158,7 @@ static void show(void *ctx, const bench_report *report, const bench_result *resu
     fflush(to);
 }
 
-/* A case that fails is left out and the report says so: the others' figures are worth having. */
+/* A case that fails is left out, the report says so, and the other cases are run. */
 static void run_case(const bench_case *c, const bench_site *site, bench_report *report) {
     sonar_error err = {0};
     const size_t before = report->results;
@@ -247,7 +245,7 @@ int main(int argc, char **argv) {
         NULL,
         NULL};
     argp_program_version = "sonar-bench " SONAR_VERSION;
-    argp_err_exit_status = 2; /* wrong usage, as in the other programs */
+    argp_err_exit_status = 2; /* exit code of wrong usage, as in the other programs */
     if (argc > 1 && strcmp(argv[1], "live") == 0)
         return live_main(argc - 1, argv + 1);
     if (argc > 1 && strcmp(argv[1], "ranks") == 0)
@@ -266,7 +264,7 @@ int main(int argc, char **argv) {
     static bench_report report;
     report.kept = show;
     report.ctx = &o.common;
-    /* Before the measurement, so that no long one ends without its JSON. */
+    /* Checked before the measurement, so that a long one does not end without its JSON. */
     if (bench_json_in_file(&o.common) &&
         bench_write_json(&report, o.common.threads, o.common.json, &err))
         return finish(SONAR_EINVAL, &err);

@@ -6,7 +6,7 @@
 #include <time.h>
 
 enum { MOST = 100000, BATCH_MOST = 64, SINGLES_MOST = 200 };
-static const double batch_ns = 2e6; /* long against what waiting for an event costs */
+static const double batch_ns = 2e6; /* long compared with the cost of waiting for an event */
 
 static int by_time(const void *a, const void *b) {
     const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
@@ -25,7 +25,7 @@ static sonar_code run_batch(void *ctx, bench_step step, bench_step settle, size_
     return code;
 }
 
-/* Of all threads of the process. */
+/* Processor time of all threads of the process. */
 static int64_t processor_ns(void) {
     struct timespec t;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
@@ -62,7 +62,7 @@ static int64_t percentile99(const int64_t *sorted_ns, size_t n) {
     return sorted_ns[(99 * n + 99) / 100 - 1];
 }
 
-/* Two executions, for first touches, lazy loading and clocks; the second one's times. */
+/* Two executions to touch memory, load code and raise clocks; returns the times of the second. */
 static sonar_code warm_up(void *ctx, bench_step step, bench_step settle, int64_t *warm_ns,
                           int64_t *warm_processor_ns, sonar_error *err) {
     sonar_code code = SONAR_OK;
@@ -74,7 +74,7 @@ static sonar_code warm_up(void *ctx, bench_step step, bench_step settle, int64_t
     return code;
 }
 
-/* Of n batches, sorted. */
+/* Times of n batches, sorted. */
 static void summarise(const int64_t *sorted_ns, size_t n, int64_t processor_ns,
                       bench_times *times) {
     times->processor_ns = processor_ns / (int64_t)(n * times->batch);
@@ -93,7 +93,7 @@ static sonar_code measure_into(void *ctx, bench_step step, bench_step settle,
     times->batch = 1;
     if (code)
         return code;
-    if (too_long(effort, (double)warm_ns * 1e-9)) { /* it has to do */
+    if (too_long(effort, (double)warm_ns * 1e-9)) { /* the second execution is the measurement */
         summarise(&warm_ns, 1, warm_processor_ns, times);
         return SONAR_OK;
     }

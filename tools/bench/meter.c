@@ -13,7 +13,7 @@ const char *const meter_name[] = {[METER_SHARE] = "share",
 
 /* ---- calls that are noted -------------------------------------------------------------------- */
 
-/* A cluster's functions have no context. */
+/* static, since a cluster's functions have no context */
 static const sonar_cluster_ops *behind, *own, *other;
 static sonar_rank_place place;
 static meter_call calls[METER_CALLS_MOST];
@@ -45,7 +45,7 @@ static sonar_code broadcast(void *data, size_t size, sonar_error *err) {
 
 static sonar_code gather(const void *mine, const size_t *size, void *all, sonar_error *err) {
     meter_call *call = begin(METER_GATHER);
-    for (size_t r = 0; r < place.ranks; r++) /* the others know only their own */
+    for (size_t r = 0; r < place.ranks; r++) /* the other ranks know only their own */
         call->from[r] = place.rank == 0 || r == place.rank ? size[r] : 0;
     return end(call, behind->gather(mine, size, all, err));
 }
@@ -89,7 +89,7 @@ void meter_forget(void) {
 
 /* ---- what they took -------------------------------------------------------------------------- */
 
-/* That this rank sends to others. */
+/* Bytes that this rank sends to others. */
 static double bytes_sent(const sonar_rank_place *own, const meter_call *call) {
     double bytes = 0;
     switch (call->kind) {
@@ -131,6 +131,6 @@ const sonar_cluster_ops *meter_plain(const char *dir, sonar_error *why) {
     if (sonar_plugin_load("bench-mpi", dir, SONAR_CLUSTER_SYMBOL, path, sizeof path, &symbol, why))
         return NULL;
     sonar_cluster_entry entry;
-    *(void **)&entry = symbol; /* the form POSIX gives for functions */
+    *(void **)&entry = symbol; /* POSIX's form for functions from dlsym */
     return entry();
 }

@@ -10,7 +10,7 @@
 
 enum { ROWS_MOST = 48 };
 
-/* Before argp, which leaves with its own words. */
+/* Called before argp, which exits with its own message. */
 void bench_parse(const struct argp *argp, const char *program, int argc, char **argv, void *input) {
     struct option known[ROWS_MOST] = {{.name = "help"}, {.name = "usage"}, {.name = "version"}};
     const struct argp_option *row = argp->options;

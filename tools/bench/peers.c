@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Loads and times the libraries the GPU's stages are compared with. */
+/* Loads and times the peers of the GPU's stages. */
 #include "peers.h"
 
 #include "bench.h"
@@ -17,10 +17,11 @@ const bench_peers *bench_peers_open(const char *dir, bench_report *report) {
         return NULL;
     }
     bench_peers_entry entry;
-    *(void **)&entry = dlsym(library, BENCH_PEERS_SYMBOL); /* the form POSIX gives for functions */
+    *(void **)&entry =
+        dlsym(library, BENCH_PEERS_SYMBOL); /* POSIX's form for functions from dlsym */
     const bench_peers *peers = entry ? entry() : NULL;
     if (!peers || peers->interface != BENCH_PEERS_INTERFACE)
-        snprintf(report->peers, sizeof report->peers, "%.200s is of another version", path);
+        snprintf(report->peers, sizeof report->peers, "%.200s has another version", path);
     else if (peers->describe(&report->gpu, why, sizeof why))
         return peers;
     else
@@ -51,8 +52,8 @@ static sonar_code settle(void *ctx, sonar_error *err) {
                : sonar_fail(err, SONAR_ESYS, "peer", "%s", why);
 }
 
-/* A peer that cannot be set up (its stored weights do not fit, say) is left out and the log says
- * so. */
+/* A peer that cannot be created (for example because its stored weights do not fit) is left out,
+ * and the log says so. */
 static sonar_code time_peer(const bench_site *site, const bench_peer_spec *spec, const char *name,
                             bench_times *times, sonar_error *err) {
     char why[200] = "";
@@ -104,7 +105,7 @@ typedef struct plan {
     double flop, bytes, host_bytes;
 } plan;
 
-/* Of a kind that the case is compared with? */
+/* Whether the case is compared with this kind of peer. */
 static bool fits(const bench_case *c, const plan *p) {
     return (!c->cbf_alone || p->spec.columns == c->snapshots) &&
            c->mvdr_alone == (p->spec.kind >= BENCH_PEER_SYEV_C64);

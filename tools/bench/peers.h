@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The libraries the GPU's stages are compared with, behind a table of functions of their own: a
- * shared library that only sonar-bench loads, so that sonard never depends on cuBLAS. Valid as C17
- * and C++17. */
+/* The peers of the GPU's stages, behind a table of functions: a shared library that only
+ * sonar-bench loads, so that sonard never depends on cuBLAS. Valid as C17 and C++17. */
 #ifndef BENCH_PEERS_H
 #define BENCH_PEERS_H
 
@@ -19,12 +18,13 @@ typedef enum bench_peer_kind {
     BENCH_PEER_CGEMM =
         0, /* beams from stored weights: matrices x [rows x inner] [inner x columns] */
     BENCH_PEER_CGEMM_TF32, /* the same on tensor cores with 10-bit mantissas */
-    BENCH_PEER_CUFFT,      /* `matrices` real transforms of length `inner`, nothing else */
+    BENCH_PEER_CUFFT,      /* only `matrices` real transforms of length `inner` */
     BENCH_PEER_H2D,        /* `inner` bytes from pinned host memory */
     BENCH_PEER_D2H,
-    BENCH_PEER_D2D,      /* `inner` bytes read and as many written */
+    BENCH_PEER_D2D,      /* `inner` bytes read and `inner` bytes written */
     BENCH_PEER_FMA,      /* `inner` fused multiply-adds in each of `matrices` threads */
-    BENCH_PEER_SYEV_C64, /* eigenpairs of `matrices` Hermitian ones of order `inner`: cuSOLVER */
+    BENCH_PEER_SYEV_C64, /* eigenpairs of `matrices` Hermitian matrices of order `inner`: cuSOLVER
+                          */
     BENCH_PEER_SYEV_C128,
     BENCH_PEER_SYEVJ_C64, /* by Jacobi rotations */
     BENCH_PEER_POTRF_C128 /* Cholesky factor, and L^-1 of `columns` right-hand sides each */
@@ -37,16 +37,16 @@ typedef struct bench_peer_spec {
 
 typedef struct bench_gpu {
     char name[256];
-    int driver, runtime; /* as CUDA writes them: 13000 is 13.0 */
+    int driver, runtime; /* in CUDA's form: 13000 is 13.0 */
     int capability_major, capability_minor, multiprocessors;
     double memory_bytes, l2_bytes;
-    double sm_clock_mhz, memory_clock_mhz; /* the most; 0 where CUDA does not tell */
+    double sm_clock_mhz, memory_clock_mhz; /* maximum; 0 if CUDA does not report it */
 } bench_gpu;
 
 typedef struct bench_peer bench_peer;
 
-/* All functions but close return false with a sentence in `why`. Inputs are random and made on the
- * device. run enqueues one execution, finish waits for all of them. */
+/* All functions but close return false with a sentence in `why`. Inputs are random and generated on
+ * the device. run enqueues one execution, finish waits for all of them. */
 typedef struct bench_peers {
     unsigned interface;
     bool (*describe)(bench_gpu *gpu, char *why, size_t bytes);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* cuBLAS, cuFFT, cuSOLVER, plain copies and a kernel of nothing but multiply-adds, each timed as it
- * is. */
+/* cuBLAS, cuFFT, cuSOLVER, plain copies and a kernel that does only multiply-adds, each timed
+ * separately. */
 #include "peers.h"
 #include "solvers_cuda.cuh"
 
@@ -21,7 +21,8 @@ struct bench_peer {
     cufftHandle fft;
     bench_solver solver;
     void *from, *to, *host, *weights;
-    size_t sets, next, set_bytes; /* inputs taken in turn, so that caches do not flatter */
+    size_t sets, next,
+        set_bytes; /* inputs used in turn, so that caches do not make the times too short */
 };
 
 namespace {
@@ -67,7 +68,7 @@ __global__ void multiply_add(float *to, size_t fmas, float a, float b) {
     float sum = 0;
     for (int k = 0; k < 8; k++)
         sum += x[k];
-    if (sum == 12345.678f) /* never, but the compiler does not know */
+    if (sum == 12345.678f) /* never true, but the compiler cannot know */
         to[0] = sum;
 }
 
@@ -86,7 +87,7 @@ void choose_sets(bench_peer *p, size_t set_bytes) {
     p->sets = wanted < 2 ? 2 : wanted > sets_most ? sets_most : wanted;
 }
 
-/* Weights are stored once, as a program that stores them would; snapshots take turns. */
+/* Weights are stored once, as in a program with stored weights; snapshots are used in turn. */
 bool open_cgemm(bench_peer *p, char *why, size_t bytes) {
     const bench_peer_spec *s = &p->spec;
     const size_t element = sizeof(cuComplex);
@@ -145,7 +146,7 @@ bool open_solver(bench_peer *p, char *why, size_t bytes) {
         return false;
     if (!solvers::open(&p->solver, p->spec, p->from, p->to, p->stream))
         return failed(why, bytes, "cuSOLVER", "cannot be started");
-    return run_solver(p, why, bytes); /* some sizes it refuses only then */
+    return run_solver(p, why, bytes); /* it refuses some sizes only here */
 }
 
 bool open_kind(bench_peer *p, char *why, size_t bytes) {
@@ -219,7 +220,8 @@ bool run_cgemm(bench_peer *p, void *from, char *why, size_t bytes) {
     const bench_peer_spec *s = &p->spec;
     const int rows = (int)s->rows, inner = (int)s->inner, columns = (int)s->columns;
     const cuComplex one = {1, 0}, zero = {0, 0};
-    /* column-major: weights [inner][rows] conjugate-transposed, so each beam's weights lie dense */
+    /* column-major: weights [inner][rows] conjugate-transposed, so each beam's weights are
+     * contiguous */
     const cublasStatus_t status = cublasCgemmStridedBatched(
         p->blas, CUBLAS_OP_C, CUBLAS_OP_N, rows, columns, inner, &one, (cuComplex *)p->weights,
         inner, (long long)rows * inner, (cuComplex *)from, inner, (long long)inner * columns, &zero,

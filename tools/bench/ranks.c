@@ -9,7 +9,7 @@
 #include "backend/open.h"
 #include "options.h"
 
-/* Short windows, whose transforms are nothing beside the MVDR. */
+/* Short windows, whose transforms cost little compared with the MVDR. */
 #define MVDR_OF(b, block)                                                                          \
     .sensors = b, .length = 256, .fs_hz = 8000, .cbf = {20, 100}, .lofar = {20, 100},              \
     .mvdr = {20, 100}, .angles = 180, .snapshots = block, .mvdr_alone = true
@@ -19,7 +19,7 @@ static const bench_case cases[] = {
      .about = "MVDR of full rank: 2048 sensors, 4096 snapshots",
      MVDR_OF(2048, 4096)},
     {.name = "full-trace",
-     .about = "the same, loaded by the trace, which needs no eigenvalues",
+     .about = "the same with the rule trace, which needs no eigenvalues",
      .loading = SONAR_LOADING_TRACE,
      .eps = 0.01,
      MVDR_OF(2048, 4096)},
@@ -40,7 +40,7 @@ static const bench_case cases[] = {
 
 typedef struct options {
     const char *list, *backend;
-    size_t sensors, snapshots, bins; /* 0: as the case says */
+    size_t sensors, snapshots, bins; /* 0: those of the case */
     bench_options common;
 } options;
 
@@ -48,18 +48,19 @@ enum { OPT_SENSORS = 256, OPT_SNAPSHOTS, OPT_BINS, OPT_LIST };
 
 static const struct argp_option option_table[] = {
     {"case", 'c', "NAME,...", 0, "Cases; default all", 1},
-    {"list", OPT_LIST, NULL, 0, "List the cases and leave", 1},
-    {"sensors", OPT_SENSORS, "N", 0, "So many sensors in place of the case's", 1},
-    {"snapshots", OPT_SNAPSHOTS, "N", 0, "So many snapshots of MVDR's block", 1},
-    {"mvdr-bins", OPT_BINS, "N", 0, "So many bins of MVDR, up to 100", 1},
+    {"list", OPT_LIST, NULL, 0, "List the cases and exit", 1},
+    {"sensors", OPT_SENSORS, "N", 0, "Number of sensors instead of that of the case", 1},
+    {"snapshots", OPT_SNAPSHOTS, "N", 0, "Number of snapshots in MVDR's block", 1},
+    {"mvdr-bins", OPT_BINS, "N", 0, "Number of MVDR's bins, up to 100", 1},
     {"backend", 'b', "NAME", 0, "cpu (default) or cuda; a rank takes the device of its number", 2},
-    {"plugins", 'P', "DIR", 0, "Where the plugins are; default: where they came with this program",
-     2},
+    {"plugins", 'P', "DIR", 0,
+     "Folder of the plugins; default: the one installed with this program", 2},
     {"threads", 't', "N", 0, "Workers of each rank (default 1)", 2},
-    {"repetitions", 'r', "N", 0, "At least so many windows (default 50)", 2},
-    {"min-time", 'm', "S", 0, "At least so many seconds of windows (default 0.5)", 2},
-    {"max-time", 'M', "S", 0, "No more than this after three; 0 (default): no limit", 2},
-    {"json", 'j', "FILE", 0, "Write JSON there, - for standard output", 2},
+    {"repetitions", 'r', "N", 0, "Least number of windows (default 50)", 2},
+    {"min-time", 'm', "S", 0, "Least time of a measurement (default 0.5)", 2},
+    {"max-time", 'M', "S", 0,
+     "Longest time of a measurement with three or more windows; 0 (default): no limit", 2},
+    {"json", 'j', "FILE", 0, "Write JSON to this file, - for standard output", 2},
     {NULL, 'h', NULL, 0, "The same", -1}, /* as --help, which argp adds */
     {NULL, 0, NULL, 0, NULL, 0},
 };
@@ -133,7 +134,7 @@ static void write_text(const ranks_result *r, FILE *to) {
             (double)s.ns / 1e3, (double)s.plain_ns / 1e3);
 }
 
-/* null where it is not known: cJSON writes NaN so. */
+/* cJSON writes NaN, for unknown values, as null. */
 static double or_nan(double value) {
     return value > 0 ? value : (double)NAN;
 }
@@ -155,7 +156,7 @@ static void add_crossings(cJSON *to, const ranks_result *r) {
     cJSON_AddNumberToObject(to, "plain_ns", or_nan((double)s.plain_ns));
 }
 
-/* This project's, for two GPUs and the sizes of the case; 0: none. */
+/* This project's goal for two GPUs and the sizes of the case; 0: none. */
 static double goal_of(const ranks_result *r, const char *backend) {
     static const struct {
         const char *name;
@@ -220,12 +221,12 @@ static bench_case resized(const options *o, const bench_case *of) {
     return c;
 }
 
-/* Within the ledger's accuracy of one process. */
+/* Whether the surfaces agree with those of one process to the documented accuracy. */
 static bool agrees(const ranks_result *r) {
     return r->ranks < 2 || r->worst_db <= (r->of->mvdr_alone ? 0.05 : 0.01);
 }
 
-/* The file is written after each case, so that even a run that is cut short leaves something. */
+/* The file is written after each case, so that an interrupted run keeps its results. */
 static sonar_code run_case(const options *o, const bench_case *c, const ranks_site *at,
                            findings *found, sonar_error *err) {
     ranks_result result;
@@ -272,13 +273,14 @@ static sonar_code run_at(const options *o, const char *dir, ranks_site *at, sona
         snprintf(found->report.device, sizeof found->report.device, "%s", choice.description);
     at->plain = meter_plain(dir, &why);
     if (!at->plain && at->cluster.place.rank == 0)
-        fprintf(stderr, "sonar-bench: exchanges are not compared: %s: %s\n", why.where, why.text);
+        fprintf(stderr, "sonar-bench: exchanges are not compared with plain MPI: %s: %s\n",
+                why.where, why.text);
     code = run_cases(o, at, found, err);
     sonar_backend_close(&choice);
     return code;
 }
 
-/* Before the measurement, so that no long one ends without its JSON. */
+/* Checked before the measurement, so that a long one does not end without its JSON. */
 static sonar_code try_json(const options *o, const sonar_cluster *cluster, const findings *found,
                            sonar_error *err) {
     if (cluster->place.rank > 0 || !bench_json_in_file(&o->common))
@@ -286,7 +288,7 @@ static sonar_code try_json(const options *o, const sonar_cluster *cluster, const
     return write_json(o, found, cluster->description, err) ? SONAR_EINVAL : SONAR_OK;
 }
 
-/* One that fails ends all: the others wait for it. */
+/* A rank that fails ends all ranks, since the others would wait for it. */
 static sonar_code run(const options *o, findings *found, sonar_error *err) {
     char path[PATH_MAX];
     const char *dir = bench_plugin_dir(&o->common, path);
@@ -315,8 +317,8 @@ int ranks_main(int argc, char **argv) {
         option_table,
         parse,
         NULL,
-        "Measures one array on several processes against the same array on one: a window by the "
-        "engine, and what the processes tell one another. To be started by mpirun, one process a "
+        "Compares one array on several processes with the same array on one: the time of a window "
+        "in the engine, and the exchange between the processes. Start it by mpirun, one process a "
         "GPU: mpirun -n 2 --bind-to numa sonar-bench ranks --backend cuda",
         NULL,
         NULL,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The windows of one array, on one rank and on all. Windows begin half a window apart in a ring of
- * noise with a tone, so that snapshots are as good as independent. */
+/* Runs the windows of one array, on one rank and on all. Windows begin half a window apart in a
+ * ring of noise with a tone, so that snapshots are nearly independent. */
 #include "ranks.h"
 
 #include <math.h>
@@ -10,12 +10,12 @@
 #include "engine/engine.h"
 
 enum { CHECKED = 3, MOST = 2000 };
-static const double counts = 1000; /* of a unit, in 16 bits */
+static const double counts = 1000; /* counts per unit, in 16 bits */
 
-/* An engine for a block of the array's sensors, and all it reads and writes. */
+/* An engine for a block of the array's sensors, with its inputs and outputs. */
 typedef struct block {
     const bench_scene *scene;
-    const sonar_cluster *cluster; /* whose calls are noted; NULL: all sensors are here */
+    const sonar_cluster *cluster; /* with recorded calls; NULL: one process has all sensors */
     const sonar_cluster *unnoted; /* the same */
     size_t first, sensors;        /* of the block */
     bool publishes;
@@ -38,7 +38,7 @@ static size_t hop_of(const bench_case *c) {
     return sonar_max_size(c->length / 2, 1);
 }
 
-/* One channel: white noise and a tone of a whole number of turns in the ring. */
+/* One channel: white noise and a tone with a whole number of cycles in the ring. */
 static void record_channel(void *arg, size_t k, size_t worker) {
     (void)worker;
     const block *b = arg;
@@ -205,7 +205,7 @@ static sonar_code run(block *b, bool wanted, sonar_error *err) {
     return code;
 }
 
-/* Until the MVDR's block is full, and once more for what happens at first. */
+/* Runs windows until the MVDR's block is full, and one more for work that is done only once. */
 static sonar_code fill(block *b, sonar_error *err) {
     const size_t windows = b->specs.mvdr_enabled ? b->scene->c->snapshots : 1;
     sonar_code code = SONAR_OK;
@@ -214,7 +214,7 @@ static sonar_code fill(block *b, sonar_error *err) {
     return code;
 }
 
-/* Of the slowest rank; samples are there before it begins. */
+/* Time of the slowest rank; samples are copied before it begins. */
 static sonar_code time_window(block *b, int64_t *slowest_ns, sonar_error *err) {
     int64_t all_ns[SONAR_RANKS_MOST];
     char ready_ranks[SONAR_RANKS_MOST];
@@ -237,7 +237,7 @@ static sonar_code time_window(block *b, int64_t *slowest_ns, sonar_error *err) {
 
 /* ---- accuracy -------------------------------------------------------------------------------- */
 
-/* The surfaces of the first windows with a full block, [window][surface] one behind the other. */
+/* The surfaces of the first windows with a full block, concatenated, [window][surface]. */
 static size_t floats_of(const block *b) {
     size_t sum = 0;
     for (int i = 0; i < SONAR_SURFACES; i++)
@@ -287,8 +287,7 @@ static int by_time(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* What the calls of the windows took, by window: [call][window]; by plain MPI in the windows
- * between. */
+/* Times of the calls by window: [call][window]; by plain MPI in alternate windows. */
 typedef struct crossings {
     bool compared;
     int64_t ns[METER_CALLS_MOST][MOST], plain_ns[METER_CALLS_MOST][MOST];
@@ -306,8 +305,8 @@ static sonar_code note_crossings(const block *b, crossings *all, int64_t (*ns)[M
     return code;
 }
 
-/* A window whose calls are plain MPI's: the same bytes from the same memory, as fresh, and ranks
- * that come as late. */
+/* Runs a window with plain MPI's calls: the same bytes from the same memory, and equally late
+ * ranks. */
 static sonar_code time_plainly(block *b, crossings *all, size_t window, double *spent_s,
                                sonar_error *err) {
     int64_t ns;
@@ -362,7 +361,7 @@ static void conclude(const crossings *all, ranks_result *result) {
                              all->compared ? all->plain_ns[i][n / 2] : 0};
 }
 
-/* A block of the array from its first window to its last. */
+/* Runs a block of the array from its first window to its last. */
 static sonar_code measure(block *b, float *kept, bench_times *times, crossings *all,
                           sonar_error *err) {
     const size_t each = floats_of(b);
@@ -408,7 +407,7 @@ static sonar_code run_together(const bench_scene *scene, const ranks_site *at, c
     return code;
 }
 
-/* Floats of the surfaces of all windows that are compared. */
+/* Number of floats in the surfaces of all compared windows. */
 static size_t kept_size(const bench_case *c) {
     const size_t rows = c->lofar.bins + c->mvdr.bins + c->ranges + 2;
     return CHECKED * rows * c->angles;

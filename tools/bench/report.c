@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The results as a table and as JSON, with the facts of the machine. */
+/* The results as a table and as JSON, with a description of the machine. */
 #include "bench.h"
 
 #include <errno.h>
@@ -31,7 +31,7 @@ static void lift(bound *b, const char *by, double work, double per_second) {
         *b = (bound){by, ns};
 }
 
-/* The least time the nominal work can take at the rates measured in this run. */
+/* The shortest possible time of the nominal work at the rates measured in this run. */
 static bound bound_of(const bench_report *report, const bench_result *r) {
     const bench_ceilings *c = &report->ceilings;
     bound b = {0};
@@ -67,7 +67,8 @@ static const bench_result *find(const bench_report *report, const bench_case *of
     return NULL;
 }
 
-/* Peer's time over ours: above 1 we are ahead. A minute is compared with copies of all windows. */
+/* The peer's time divided by the stage's: above 1 the stage is faster. A minute is compared with
+ * copies of all windows. */
 static void add_peers(cJSON *to, const bench_report *report, const bench_result *r) {
     if (strcmp(r->backend, "peer") == 0)
         return;
@@ -143,7 +144,7 @@ static void cpu_name(char *name, size_t bytes, const char *architecture) {
         fclose(file);
 }
 
-/* The instruction set for which the stages' clones are picked. */
+/* The instruction set of the stages' function clones on this processor. */
 static const char *isa(const char *architecture) {
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
@@ -205,7 +206,7 @@ void bench_json_times(cJSON *to, const bench_times *t) {
     cJSON_AddNumberToObject(to, "processor_ns", (double)t->processor_ns);
 }
 
-/* null where it is not known: cJSON writes NaN so. */
+/* cJSON writes NaN, for unknown values, as null. */
 static void add_positive(cJSON *to, const char *name, double value) {
     cJSON_AddNumberToObject(to, name, value > 0 ? value : (double)NAN);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What sonar-bench times of a case: every stage alone, the chain of a window and a minute of them;
- * nominal work of each. */
+/* Runs a case: every stage alone, the chain of a window and a minute of windows, with the nominal
+ * work of each. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -21,7 +21,7 @@ sonar_host bench_host_of(sonar_pool *pool) {
                         .workers = sonar_pool_workers(pool)};
 }
 
-/* One row of a case's results. */
+/* Makes one row of a case's results. */
 typedef struct plan {
     const char *stage, *implementation;
     bench_step step;
@@ -43,8 +43,7 @@ static bench_result result_of(const bench_scene *s, const plan *p) {
 
 /* ---- stages alone ---------------------------------------------------------------------------- */
 
-/* What is told by the results themselves; MVDR's block is filled for it, which the times go on
- * from. */
+/* Errors and sweeps from the results. This fills MVDR's block, with which the timing continues. */
 static sonar_code look(bench_stages *r, const plan *p, bench_result *result, sonar_error *err) {
     if (p->step == bench_stages_lofar || p->step == bench_stages_several)
         return bench_stages_cbf_error(r, p->step, &result->error_db, err);
@@ -126,7 +125,7 @@ static sonar_code run_scene(const bench_scene *s, bench_report *report, sonar_er
     const double times = (double)c->snapshots; /* the surface is written once */
     const double several_bytes =
         n * 8.0 * times * (double)c->lofar.bins + map * (double)(c->lofar.bins + 1);
-    const double sent = s->device ? samples / 2 : samples; /* in the format of the minute */
+    const double sent = s->device ? samples / 2 : samples; /* in the sample type of the minute */
     const char *name = s->site->backend->name, *format = s->device ? "s16" : "f32";
     const plan alone[] = {
         {"dft", name, bench_stages_dft, dft, dft_bytes, samples, beams},
@@ -159,17 +158,18 @@ static sonar_code run_scene(const bench_scene *s, bench_report *report, sonar_er
     return code ? code : time_chain(s, &minutes, report, err);
 }
 
-/* Jacobi's method has a multiprocessor for each matrix, and from so many rows on its rotations go
- * through device memory: with 1024 rows it takes a minute, with 2048 seven. */
+/* Jacobi's method uses one multiprocessor per matrix, and above this number of rows its rotations
+ * go through device memory: with 1024 rows it takes a minute, with 2048 seven. */
 static sonar_code check_effort(const bench_case *c, const bench_site *site, sonar_error *err) {
     enum { MOST_ROWS = 512 };
     if (c->solver != SONAR_MVDR_JACOBI || c->sensors <= MOST_ROWS || site->effort.max_time_s <= 0 ||
         site->backend->native_space != SONAR_DEVICE)
         return SONAR_OK;
-    return sonar_fail(err, SONAR_EUNAVAILABLE, "mvdr",
-                      "Jacobi's method of more than %d rows takes minutes on a GPU; without "
-                      "--max-time it is measured",
-                      MOST_ROWS);
+    return sonar_fail(
+        err, SONAR_EUNAVAILABLE, "mvdr",
+        "Jacobi's method with more than %d rows takes minutes on a GPU; it is measured "
+        "without --max-time",
+        MOST_ROWS);
 }
 
 sonar_code bench_run(const bench_case *c, const bench_site *site, bench_report *report,

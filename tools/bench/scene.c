@@ -57,7 +57,8 @@ static sonar_code make_samples(bench_scene *s, sonar_error *err) {
     if (s->c->mvdr_alone)
         return SONAR_OK;
     s->windows = bench_scene_sets(s->c->sensors * s->c->length * sizeof(float), WINDOWS_MOST);
-    if (s->c->mvdr.bins) /* a block that repeats windows lacks rank, and Jacobi has little to do */
+    if (s->c->mvdr
+            .bins) /* a block of repeated windows has low rank, which needs few Jacobi sweeps */
         s->windows = sonar_max_size(s->windows, s->c->snapshots);
     sonar_code code = make_ring(s, SONAR_F32, &s->ring, err);
     if (!code && s->device && s->c->windows)

@@ -3,8 +3,8 @@
 
 #include <math.h>
 
-/* A size that holds loses a trial now and then, as something else takes the processors; one that is
- * too large seldom gets through one. */
+/* A size that holds sometimes loses a trial, when other programs take the processors; a size that
+ * is too large seldom passes one. */
 static const double loses = 0.1, gets_through = 0.02;
 static const double certain = 0.95;
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The largest of ascending sizes that holds, by trials of which some go wrong: a noisy binary
- * search (R. M. Karp, R. Kleinberg, Noisy binary search and its applications, SODA 2007). Each
- * trial is made where it tells most, and moves how likely each answer is by how often trials lie;
- * so one unlucky trial costs another trial, not the answer.
+ * The largest of ascending sizes that holds, by unreliable trials: a noisy binary search (R. M.
+ * Karp, R. Kleinberg, Noisy binary search and its applications, SODA 2007). Each trial is made at
+ * the most informative size and updates the probability of each answer by the known error rate of
+ * trials. So one wrong trial costs another trial, but does not change the answer.
  */
 #ifndef BENCH_SEARCH_H
 #define BENCH_SEARCH_H
@@ -17,19 +17,20 @@ typedef enum search_outcome { SEARCH_LOST, SEARCH_HELD, SEARCH_IMPOSSIBLE } sear
 
 typedef struct search {
     size_t sizes;
-    double likely[SEARCH_SIZES_MOST + 1]; /* [n] that the first n sizes hold; their sum is 1 */
+    double likely[SEARCH_SIZES_MOST +
+                  1]; /* [n] probability that exactly the first n sizes hold; their sum is 1 */
 } search;
 
-/* Nothing is known yet. sizes: 1 to SEARCH_SIZES_MOST. */
+/* Starts with equal probabilities. sizes: 1 to SEARCH_SIZES_MOST. */
 search search_begin(size_t sizes);
 
-/* The size to be tried next, 0 the smallest. */
+/* Index of the size to try next, 0 is the smallest. */
 size_t search_next(const search *s);
 
-/* What came of it. SEARCH_IMPOSSIBLE: this size and larger ones cannot be run at all. */
+/* Records the outcome of a trial. SEARCH_IMPOSSIBLE: this size and larger ones cannot be run. */
 void search_note(search *s, size_t size, search_outcome outcome);
 
-/* How many sizes most likely hold; true if that is certain enough to end. */
+/* The most likely number of sizes that hold; true if its probability suffices to end the search. */
 bool search_end(const search *s, size_t *hold);
 
 #endif

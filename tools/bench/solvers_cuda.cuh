@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* cuSOLVER's batched eigensolvers, and its Cholesky factor with cuBLAS's substitution: what a full
- * rank MVDR is compared with. All work in place, so that an execution begins with a copy. */
+/* cuSOLVER's batched eigensolvers, and its Cholesky factor with cuBLAS's substitution: the peers of
+ * an MVDR of full rank. All work in place, so that an execution begins with a copy. */
 #ifndef BENCH_SOLVERS_CUDA_CUH
 #define BENCH_SOLVERS_CUDA_CUH
 
@@ -22,7 +22,8 @@ struct bench_solver {
     void *values, *right, *work, *host_work; /* right: right-hand sides */
     size_t work_bytes, host_bytes;
     int *info;
-    void **at; /* [matrices] a matrix each, then [matrices] their right-hand sides */
+    void **at; /* [matrices] pointers to matrices, then [matrices] pointers to their right-hand
+                  sides */
 };
 
 namespace solvers {
@@ -39,8 +40,8 @@ inline size_t right_bytes(const bench_peer_spec &s) {
     return s.inner * s.columns * sizeof(cuDoubleComplex);
 }
 
-/* Random elements of at most `size` beside ones on the diagonal: definite, and solving with it
- * again and again leaves numbers in range, where `size` is 1/(2 n). */
+/* Random elements of at most `size` off a unit diagonal. With `size` 1/(2 n) the matrix is
+ * definite, and repeated solving keeps numbers in range. */
 template <typename Complex>
 __global__ void make_matrices(Complex *a, size_t n, size_t columns, size_t matrices, double size) {
     const size_t count = matrices * n * columns;
@@ -95,7 +96,7 @@ inline bool size_syevj(bench_solver *s, void *a) {
     return ok;
 }
 
-/* Where each matrix and its right-hand sides are. */
+/* Pointers to each matrix and its right-hand sides. */
 inline bool point_at(bench_solver *s, void *a) {
     const size_t count = s->spec.matrices, bytes = 2 * count * sizeof(void *);
     void **at = (void **)malloc(bytes);
@@ -137,7 +138,7 @@ inline bool eigen(bench_solver *s, void *a) {
                                    s->host_work, s->host_bytes, s->info, (int64_t)s->spec.matrices);
 }
 
-/* The right-hand sides are what the time before left. */
+/* The right-hand sides are the results of the previous execution. */
 inline bool run(bench_solver *s, cublasHandle_t blas, const void *from, void *a,
                 cudaStream_t stream) {
     const size_t bytes = s->spec.matrices * matrix_bytes(s->spec);
@@ -146,7 +147,7 @@ inline bool run(bench_solver *s, cublasHandle_t blas, const void *from, void *a,
     return s->spec.kind == BENCH_PEER_POTRF_C128 ? cholesky(s, blas) : eigen(s, a);
 }
 
-/* from: the matrices; a: as large, to work on. */
+/* from: the matrices; a: work space of the same size. */
 inline bool open(bench_solver *s, const bench_peer_spec &spec, void *from, void *a,
                  cudaStream_t stream) {
     const bool factor = spec.kind == BENCH_PEER_POTRF_C128;

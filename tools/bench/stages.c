@@ -144,7 +144,7 @@ sonar_code bench_stages_dft_device(void *ctx, sonar_error *err) {
     return transform_next(r, &r->on_device, err);
 }
 
-/* Different windows as snapshots, where there are enough of them. */
+/* Different windows as snapshots, if there are enough. */
 static sonar_code fill_several(bench_stages *r, sonar_error *err) {
     sonar_code code = SONAR_OK;
     for (size_t i = 0; i < r->scene->c->snapshots && !code; i++) {
@@ -164,7 +164,7 @@ static sonar_code beams_of(bench_stages *r, const sonar_buffer *in, uint32_t out
     return r->cbf.ops->execute(r->cbf.self, r->queue, in, r->cbf_out, &work, err);
 }
 
-/* Of the next set of bins: all sets together exceed every cache. */
+/* Uses the next set of bins: all sets together exceed every cache. */
 static sonar_code beams(bench_stages *r, uint32_t outputs, sonar_error *err) {
     const bench_scene *s = r->scene;
     const bench_band *lofar = &s->c->lofar;
@@ -252,7 +252,7 @@ sonar_code bench_stages_settle(void *ctx, sonar_error *err) {
     return code ? code : r->b->finish(r->done, err);
 }
 
-/* Data for all the stages after the first. */
+/* Data for all stages after the first. */
 static sonar_code fill(bench_stages *r, sonar_error *err) {
     sonar_code code = SONAR_OK;
     for (size_t i = 0; i < r->bin_sets && !code; i++)

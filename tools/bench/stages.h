@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Each stage of the beamformer by itself, on a scene's data: what sonar-bench compares with peers
- * and with double precision. */
+/* Each stage of the beamformer separately, on a scene's data, for comparison with peers and with
+ * double precision. */
 #ifndef BENCH_STAGES_H
 #define BENCH_STAGES_H
 
@@ -8,7 +8,7 @@
 #include "scene.h"
 
 enum { BENCH_BIN_SETS_MOST = 128 };
-/* Snapshots of one call while a block is filled. */
+/* Snapshots per call while a block is filled. */
 enum { BENCH_NEW_MOST = 64 };
 
 typedef struct bench_stage {
@@ -16,7 +16,7 @@ typedef struct bench_stage {
     void *self;
 } bench_stage;
 
-/* The stages and all their buffers, owned. Those that a case leaves out stay empty. */
+/* Owns the stages and all their buffers. Stages that a case leaves out stay empty. */
 typedef struct bench_stages {
     const bench_scene *scene;
     const sonar_backend *b;
@@ -27,15 +27,15 @@ typedef struct bench_stages {
     sonar_buffer bins[BENCH_BIN_SETS_MOST]; /* c32 [bin][sensor] */
     sonar_buffer several;                   /* c32 [snapshot][bin][sensor], with cbf_alone */
     sonar_buffer snapshots;                 /* c32 [snapshot][bin][sensor], for MVDR */
-    size_t fresh;                           /* the next of them */
+    size_t fresh;                           /* the next snapshot */
     sonar_buffer cbf_out[SONAR_CBF_OUTPUTS], mvdr_out[SONAR_MVDR_OUTPUTS];
     sonar_buffer looks, look_power;    /* u64 [direction][sensor], f32 [direction] */
-    bench_stage dft, cbf, mvdr, trace; /* trace: MVDR whose loading wants no eigenvalues */
+    bench_stage dft, cbf, mvdr, trace; /* trace: MVDR whose loading needs no eigenvalues */
 } bench_stages;
 
 /* All inputs are filled on return, MVDR's block too. */
 sonar_code bench_stages_create(const bench_scene *scene, bench_stages *stages, sonar_error *err);
-/* Stages whose create failed, too. */
+/* Also for stages whose create failed. */
 void bench_stages_destroy(bench_stages *stages);
 
 /* ---- bench_step, ctx a bench_stages: each enqueues one execution ----------------------------- */
@@ -47,27 +47,27 @@ sonar_code bench_stages_near(void *ctx, sonar_error *err);       /* broadband ne
 sonar_code bench_stages_lofar(void *ctx, sonar_error *err);      /* with the far field */
 sonar_code bench_stages_all_beams(void *ctx, sonar_error *err);  /* all three */
 sonar_code bench_stages_several(void *ctx, sonar_error *err);    /* of several snapshots */
-sonar_code bench_stages_mvdr(void *ctx, sonar_error *err);       /* one snapshot more */
+sonar_code bench_stages_mvdr(void *ctx, sonar_error *err);       /* one more snapshot */
 sonar_code bench_stages_looks(void *ctx, sonar_error *err);      /* MVDR's directions, all solved */
-sonar_code bench_stages_trace(void *ctx, sonar_error *err);      /* as mvdr, loaded by the trace */
-sonar_code bench_stages_anew(void *ctx, sonar_error *err);       /* a whole block, from nothing */
+sonar_code bench_stages_trace(void *ctx, sonar_error *err);      /* as mvdr, with the rule trace */
+sonar_code bench_stages_anew(void *ctx, sonar_error *err);       /* a whole block after a reset */
 sonar_code bench_stages_settle(void *ctx, sonar_error *err);     /* waits for all of them */
 
 /* ---- accuracy -------------------------------------------------------------------------------- */
 
-/* Runs `step`, one of those that make the Lofar surface, and compares that with double precision:
+/* Runs `step`, which computes the Lofar surface, and compares the surface with double precision:
  * the worst error at random points within 60 dB of the bin's strongest beam. */
 sonar_code bench_stages_cbf_error(bench_stages *stages, bench_step step, double *error_db,
                                   sonar_error *err);
 /* Fills the block of an MVDR stage with the scene's snapshots. */
 sonar_code bench_stages_fill_block(bench_stages *stages, const bench_stage *mvdr, sonar_error *err);
-/* Fills the block and compares the middle bin's spectrum with a plain Cholesky solution:
- * the worst error, NaN for arrays too large for that; and the mean number of sweeps. */
+/* Fills the block and compares the middle bin's spectrum with a direct Cholesky solution: the worst
+ * error, NaN for arrays that are too large; and the mean number of sweeps. */
 sonar_code bench_stages_mvdr_error(bench_stages *stages, const bench_stage *mvdr, double *error_db,
                                    double *sweeps, sonar_error *err);
-/* The same error of the middle bin's spectrum, float [direction], loaded with delta. */
+/* The same error of the middle bin's spectrum, float [direction], with loading delta. */
 double bench_mvdr_worst_db(const bench_scene *scene, double delta, const float *spectrum);
-/* Loading of each bin in the last run of MVDR, to delta[bin]. */
+/* Copies the loading of each bin in the last run of MVDR to delta[bin]. */
 sonar_code bench_stages_mvdr_delta(bench_stages *stages, float *delta, sonar_error *err);
 /* Mean over info, f32 [bin][SONAR_MVDR_INFO_FIELDS]. */
 double bench_mean_sweeps(size_t bins, const float *info);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What the thesis measured (a Tesla K20c; serial on a Xeon E5-2670), by its own tables, and what
- * this project set itself as goals on an H200 and on two processor cores. Milliseconds; 0: none.
- * Table 6.1's DFT is that of cuFFT and FFTW with many transforms in one plan. Tables 6.11 to 6.14
- * are for one bin, after all of the thesis's optimisations, the decomposition alone in 6.11 and
- * 6.12, the spectrum alone in 6.13 and 6.14; serial times beside them are from 6.10. Table 6.16 has
- * the ratios of 6.15. */
+/* The thesis's measurements (a Tesla K20c; serial on a Xeon E5-2670), by its tables, and this
+ * project's goals on an H200 and on two processor cores. Milliseconds; 0: none. Table 6.1's DFT is
+ * that of cuFFT and FFTW with many transforms in one plan. Tables 6.11 to 6.14 are for one bin,
+ * after all of the thesis's optimisations, the decomposition alone in 6.11 and 6.12, the spectrum
+ * alone in 6.13 and 6.14; their serial times are from 6.10. Table 6.16 has the ratios of 6.15. */
 #include "bench.h"
 
 #include <string.h>

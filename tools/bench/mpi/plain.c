@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What the ranks' exchanges are compared with: a cluster's functions as MPI's blocking ones, in a
- * process that libsonar-mpi.so has already joined. For byte counts that MPI can count. */
+/* Reference for the ranks' exchanges: a cluster's functions by MPI's blocking calls, in a process
+ * that libsonar-mpi.so has already joined. For byte counts within MPI's int. */
 #include <mpi.h>
 
 #include "ranks/cluster.h"
