@@ -59,7 +59,7 @@ static sonar_cbf_spec random_spec(uint64_t *seed) {
                            .length = 8192,
                            .bins = pick(seed, bins, COUNT(bins))};
     if (sonar_random_bits(seed) % 4 == 0)
-        spec.length = 65536; /* bin numbers in the ten thousands: exact turns or nothing */
+        spec.length = 65536; /* bin numbers in the ten thousands need exact turns */
     spec.first_bin = sonar_random_bits(seed) % (spec.length / 2 - spec.bins);
     size_t skip = sonar_random_bits(seed) % spec.bins;
     spec.cbf_first = spec.first_bin + skip;
@@ -81,7 +81,7 @@ void cbf_case_random_sizes(site *site) {
     }
 }
 
-/* A strong wave and deep nulls: errors of the phase show between the side lobes. */
+/* A strong wave and deep nulls: phase errors are visible between the side lobes. */
 void cbf_case_deep_side_lobes_of_a_shaded_line(site *site) {
     cbf_fixture f;
     double g[96];
@@ -100,7 +100,7 @@ void cbf_case_deep_side_lobes_of_a_shaded_line(site *site) {
     cbf_close(&f);
 }
 
-/* 32768 sensors: beyond 1e5 rad of phase, where float32 phases are long wrong. */
+/* 32768 sensors: phases above 1e5 rad, for which float32 is too coarse. */
 void cbf_case_very_long_line_far_off_broadside(site *site) {
     cbf_fixture f;
     uint64_t seed = 1;
@@ -122,8 +122,8 @@ void cbf_case_very_long_line_far_off_broadside(site *site) {
 
 /* ---- several snapshots ----------------------------------------------------------------------- */
 
-/* Odd sizes, masks and shading; an interferer 60 dB above the noise, whose side lobes are all there
- * is within 60 dB of the peak. */
+/* Odd sizes, masks and shading; an interferer 60 dB above the noise: only its side lobes are within
+ * 60 dB of the peak. */
 void cbf_case_snapshots_in_a_volume(site *site) {
     static const size_t counts[] = {1, 2, 3, 4, 5, 7, 8, 9, 16, 33};
     for (size_t i = 0; i < COUNT(counts); i += site->quick ? 3 : 1) {
@@ -175,8 +175,8 @@ void cbf_case_snapshots_beside_an_interferer(site *site) {
         }
 }
 
-/* Fewer snapshots than there may be, rows and snapshots that lie apart, and one call with all is
- * the mean of calls with one each. */
+/* Fewer snapshots than the maximum; rows and snapshots with gaps between them; one call with all
+ * snapshots gives the mean of calls with one each. */
 static void rows_apart(site *site, sonar_cbf_spec spec, size_t snapshots, size_t rows, size_t row) {
     uint64_t seed = 4;
     cbf_fixture f;
@@ -209,7 +209,7 @@ static void rows_apart(site *site, sonar_cbf_spec spec, size_t snapshots, size_t
         cbf_expect(&f);
     else
         site_expect(site, !memcmp(together, f.azimuth, spec.directions * sizeof *together),
-                    "rows apart give other bits");
+                    "rows with gaps give other bits");
     f.snapshots = 1;
     for (size_t s = 0; s < snapshots; s++) {
         f.input.data = (sonar_c32 *)all.data + s * rows * row;
@@ -291,7 +291,7 @@ void cbf_case_volume_finds_bearing(site *site) {
     expect_peaks(&f, false);
 }
 
-/* A wrong sign of phase or of time mirrors 60 to 120; so would an exchange of ends. */
+/* A wrong sign of phase or time mirrors 60 to 120 degrees, as would exchanged ends. */
 void cbf_case_sixty_is_not_a_hundred_and_twenty(site *site) {
     cbf_fixture f;
     cbf_alloc(&f, site, (sonar_cbf_spec){32, 181, 0, 8000, 1024, 70, 21, 70, 21, 1, false});
@@ -310,7 +310,7 @@ void cbf_case_sixty_is_not_a_hundred_and_twenty(site *site) {
     cbf_close(&f);
 }
 
-/* Many ranges in equal steps of 1/r focus on the source's own cell, from three apertures on. */
+/* Many ranges in equal steps of 1/r: the peak is in the source's cell, from three apertures on. */
 void cbf_case_near_field_focuses_on_the_range(site *site) {
     cbf_fixture f;
     const double aperture = 127 * 0.75;
@@ -372,7 +372,7 @@ void cbf_case_everything_masked_is_silence(site *site) {
     cbf_close(&f);
 }
 
-/* Signal keeps its level while noise falls by the number of elements: 8400 bin-windows. */
+/* The signal keeps its level, and noise falls by the number of elements: 8400 bin-windows. */
 void cbf_case_array_gain_is_the_number_of_elements(site *site) {
     cbf_fixture f;
     double noise[2] = {0};
@@ -441,7 +441,7 @@ void cbf_case_workers_change_no_bit(site *site) {
         cbf_close(&f[i]);
 }
 
-/* Every subset: the wanted ones are right, the others as they were. */
+/* Every subset of surfaces: the requested ones are right, the others unchanged. */
 static void subsets(cbf_fixture *f) {
     for (uint32_t wanted = 0; wanted <= CBF_ALL; wanted++) {
         cbf_run(f, wanted);
@@ -464,7 +464,8 @@ void cbf_case_only_wanted_surfaces_are_touched(site *site) {
     }
 }
 
-/* A new version of the parameters is taken, an unchanged one kept; two runs give the same bits. */
+/* A new version of the parameters is adopted, an unchanged one kept; two runs give the same bits.
+ */
 void cbf_case_versions_and_repeats(site *site) {
     for (size_t snapshots = 1; snapshots <= 17; snapshots += 16) {
         uint64_t seed = 6;
@@ -486,7 +487,7 @@ void cbf_case_versions_and_repeats(site *site) {
         cbf_renew(&f);
         cbf_run(&f, CBF_ALL);
         cbf_expect(&f);
-        for (size_t k = 0; k < f.spec.sensors; k++) /* and an array of another form */
+        for (size_t k = 0; k < f.spec.sensors; k++) /* and another form of array */
             f.position[3 * k + 2] += 3 * sonar_random_symmetric(&seed);
         cbf_renew(&f);
         cbf_run(&f, CBF_ALL);
@@ -544,8 +545,9 @@ static sonar_code evaluate(cbf_fixture *f, size_t points, const uint64_t *turns,
 }
 
 /* More points than any surface has, of the input of the last call. A device's tensor cores and sums
- * of mirrored pairs round in another way than its sums for points: there the contract's 0.01 dB. */
-/* Another band with each version, beside the oracle, on the grid and off it. */
+ * of mirrored pairs round differently from its sums for points; there the contract's 0.01 dB holds.
+ */
+/* Another band with each version, compared with the oracle on and off the grid. */
 static void move_band(cbf_fixture *f, size_t first, size_t bins) {
     const size_t directions = f->spec.directions;
     float *power = sonar_alloc(directions, sizeof *power);
@@ -586,7 +588,7 @@ void cbf_case_live_bands(site *site) {
     }
 }
 
-/* A band for which there is no input is refused, and the one before stays. */
+/* A band without input is refused, and the previous band stays. */
 void cbf_case_bands_outside(site *site) {
     uint64_t seed = 3;
     cbf_fixture f;
@@ -823,8 +825,8 @@ static void part_beam(const cbf_fixture *f, size_t snapshot, size_t bin, const d
     y[1] /= f->params.shading_sum;
 }
 
-/* [snapshot][bin][point], bins counted from the input's. What 0.01 dB are 60 dB below the largest
- * is the most that any may be off, since parts are added before powers are taken. */
+/* [snapshot][bin][point], bins counted from the input's. The largest allowed error is 0.01 dB at 60
+ * dB below the peak, since parts are added before powers are taken. */
 static void expect_part(const cbf_fixture *f, const char *what, const sonar_c32 *have, size_t first,
                         size_t bins, size_t points, const double *tau) {
     double peak = 0, worst = 0, y[2];
@@ -912,7 +914,7 @@ static void expect_parts(cbf_fixture *f, bool lofar) {
     free(near);
 }
 
-/* The Lofar's bins on both sides of the band, on the path that a line takes of itself. */
+/* The Lofar's bins on both sides of the band, on the built-in path of a line. */
 static void line_with_a_band_inside(site *site) {
     uint64_t seed = 4100;
     cbf_fixture f;
@@ -939,8 +941,8 @@ static void line_with_a_band_inside(site *site) {
     cbf_close(&f);
 }
 
-/* Lines, mirrored and crooked ones, volumes: forms whose weights are made in different ways have
- * the same phase. The array that the part belongs to has more sensors than it. */
+/* Lines, mirrored and irregular arrays, volumes: forms with differently computed weights have the
+ * same phase. The array has more sensors than the part. */
 void cbf_case_parts_are_complex_beams(site *site) {
     static const size_t snapshots[] = {1, 1, 2, 3, 8, 11, 17};
     line_with_a_band_inside(site);
@@ -956,7 +958,7 @@ void cbf_case_parts_are_complex_beams(site *site) {
         cbf_start(&f);
         f.params.shading_sum *= 2.5;
         expect_parts(&f, i % 2);
-        if (i % 3 == 0) { /* fewer than there may be, with what the last one left behind */
+        if (i % 3 == 0) { /* fewer than the maximum, with data of the last run behind them */
             f.snapshots = 1;
             expect_parts(&f, i % 2 == 0);
         }

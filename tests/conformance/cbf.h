@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The conformance suite of the beamformer: what every backend's has to do, on every path. The cases
- * know the contract (include/sonar/stages.h) and the oracle, nothing of how the stage does it. */
+/* The conformance suite of the beamformer, for every backend and path. The cases depend on the
+ * contract (include/sonar/stages.h) and the oracle, not on the implementation. */
 #ifndef SONAR_TEST_CBF_H
 #define SONAR_TEST_CBF_H
 
@@ -33,14 +33,14 @@
     X(evaluate_off_the_grid)                                                                       \
     X(chunks_of_several_tiles)
 
-/* What is refused. */
+/* Invalid arguments. */
 #define CBF_ERROR_CASES(X)                                                                         \
     X(evaluate_before_execute)                                                                     \
     X(bands_outside)                                                                               \
     X(impossible_specs)                                                                            \
     X(wrong_shapes)
 
-/* Large arrays: nothing new for a checker of memory, which would take long over them. */
+/* Large arrays: they add no coverage for memory checkers, which are slow on them. */
 #define CBF_LONG_CASES(X)                                                                          \
     X(large_line)                                                                                  \
     X(large_plane)
@@ -51,9 +51,10 @@ CBF_ERROR_CASES(CBF_DECLARE)
 CBF_LONG_CASES(CBF_DECLARE)
 #define CBF_ROW(name) {#name, cbf_case_##name},
 
-/* A line of 160 directions, 7 ranges and 459 bins, as it is timed. */
+/* The timed case: a line with 160 directions, 7 ranges and 459 bins. */
 void cbf_standard(cbf_fixture *f, site *site, size_t sensors);
-/* Everything about a standard line in a wave and noise, on a few points beside the oracle. */
+/* All surfaces of a standard line with a wave and noise, compared with the oracle at a few points.
+ */
 void cbf_try_line(site *site, size_t sensors, bool as_cpu);
 void cbf_try_plane(site *site, size_t sensors, size_t snapshots);
 

@@ -187,7 +187,8 @@ void cbf_fill(cbf_fixture *f, uint64_t *seed) {
     default:
         break;
     }
-    if (sonar_random_bits(seed) % 2) { /* mirrored about broadside, which an odd scan looks at */
+    if (sonar_random_bits(seed) %
+        2) { /* mirrored about broadside, which is a direction of an odd scan */
         double step = 150 / (double)directions;
         cbf_scan(f, 90 - (double)(directions - 1) / 2 * step, step);
     }

@@ -12,7 +12,7 @@
 
 const site_path *dft_library_path;
 
-/* On a constant of up to 100 where the stage is to take it out. */
+/* With a constant of up to 100 if the stage removes the mean. */
 static void noise(dft_fixture *f, uint64_t seed) {
     dft_noise(f, f->spec.remove_mean ? 100 * sonar_random_symmetric(&seed) : 0, seed);
 }
@@ -45,7 +45,7 @@ void dft_case_random_sizes(site *site) {
         spec.first_bin = sonar_random_bits(&seed) % (length / 2 + 2 - spec.bins);
         spec.sensors = 1 + sonar_random_bits(&seed) % 70;
         spec.taper = i % 3 ? SONAR_HANN : SONAR_RECTANGULAR;
-        spec.remove_mean = i % 3; /* else there would be nothing in the first bin */
+        spec.remove_mean = i % 3; /* else the first bin would be empty */
         dft_fixture f;
         dft_open(&f, site, spec, SONAR_PINNED);
         for (size_t k = 0; k < spec.sensors; k++)
@@ -78,8 +78,8 @@ void dft_case_windows_and_bands(site *site) {
         }
 }
 
-/* The first and the last bin, their own mirror images, alone and with their neighbours; something
- * is in both. */
+/* The first and the last bin, which are their own mirror images, alone and with their neighbours;
+ * both are not empty. */
 void dft_case_dc_and_nyquist(site *site) {
     for (int i = 0; i < 8; i++) {
         size_t length = i & 1 ? 256 : 1024, bins = i & 2 ? 1 : 3;
@@ -99,7 +99,7 @@ void dft_case_dc_and_nyquist(site *site) {
     }
 }
 
-/* A constant a million times as large as the rest, as far as floats can show it. */
+/* A constant a million times as large as the rest, within the precision of floats. */
 void dft_case_offsets(site *site) {
     for (size_t length = 1000; length <= 4096; length += 3096) {
         dft_fixture f;
@@ -138,8 +138,7 @@ static double error_beside(site *site, double tone_bin, size_t length) {
     return sqrt(error / size);
 }
 
-/* No path loses more of what is beside a loud tone than the library does, but for the luck of
- * rounding. */
+/* Beside a loud tone no path has larger errors than the library, except for random rounding. */
 void dft_case_loud_tone(site *site) {
     const site_path *given = site_taken();
     const size_t length = site->quick ? 512 : 8192;
@@ -205,7 +204,7 @@ void dft_case_linear(site *site) {
     dft_close(&f);
 }
 
-/* X(f) = sum x(t) e^{-j 2 pi f t}: what comes later turns clockwise. */
+/* X(f) = sum x(t) e^{-j 2 pi f t}: a delay turns the phase clockwise. */
 void dft_case_circular_shift_turns_the_phase(site *site) {
     dft_fixture f;
     sonar_dft_spec spec = dft_all_bins(2, 210);
@@ -257,7 +256,8 @@ void dft_case_silence_stays_zero(site *site) {
 
 /* ---- where the samples are ------------------------------------------------------------------- */
 
-/* The same bits from host memory, from the backend's own, and wherever the window is cut. */
+/* The same bits from host memory, from the backend's own memory, and for every split of the window.
+ */
 void dft_case_cuts_and_spaces(site *site) {
     for (size_t length = 600; length >= 512; length -= 88) {
         dft_fixture f;
@@ -296,8 +296,9 @@ void dft_case_wrap_at_every_position(site *site) {
     dft_close(&f);
 }
 
-/* The bits of the same numbers as floats. A device's own kernels for powers of two, compiled for
- * each type, have last bits of their own, but the same ones wherever the samples come from. */
+/* The bits of the same numbers as floats. A device's own kernels for powers of two are compiled for
+ * each type and may differ in the last bits between types, but not between sources of the samples.
+ */
 static void s16_samples(site *site, size_t length, bool bits_of_floats) {
     dft_fixture f;
     uint64_t seed = 13;
@@ -335,7 +336,7 @@ void dft_case_s16_samples(site *site) {
 
 /* ---- rings ----------------------------------------------------------------------------------- */
 
-/* A ring on the device that holds the window of f->x from `start` on, and around it what must not
+/* A ring on the device that holds the window of f->x from `start` on; the rest of the ring must not
  * be read. */
 struct ring {
     sonar_dtype dtype;
@@ -425,7 +426,7 @@ static void ring_of(site *site, size_t length, size_t spare, sonar_dtype dtype) 
     dft_close(&f);
 }
 
-/* A column is for backends with memory of their own; others refuse it (wrong_rings). */
+/* Only backends with their own memory accept a column; others refuse it (wrong_rings). */
 void dft_case_rings(site *site) {
     static const size_t lengths[] = {256, 97, 512, 1009, 2048, 600, 8192, 32768};
     if (!site_is_device(site)) {
@@ -437,7 +438,7 @@ void dft_case_rings(site *site) {
             ring_of(site, lengths[i], spare * spare * 7, (i + spare) % 2 ? SONAR_S16 : SONAR_F32);
 }
 
-/* A graph recorded once gives, wherever the column is by then, the bits of a call of its own. */
+/* A graph recorded once gives the bits of a direct call, for every later column. */
 static void recorded(site *site, size_t length, sonar_dtype dtype) {
     const sonar_backend *b = site->backend;
     dft_fixture f;
@@ -446,7 +447,7 @@ static void recorded(site *site, size_t length, sonar_dtype dtype) {
     dft_open(&f, site, dft_all_bins(5, length), SONAR_PINNED);
     f.used[3] = 0;
     noise(&f, length);
-    struct ring ring = ring_open(&f, dtype, length); /* all of it is the window */
+    struct ring ring = ring_open(&f, dtype, length); /* the window is the whole ring */
     sonar_buffer in[SONAR_DFT_INPUTS] = {[SONAR_DFT_HEAD] = ring.there};
     ring_fill(&f, &ring, 0);
     ring_set(&f, &ring, 0);
@@ -490,8 +491,8 @@ void dft_case_recorded(site *site) {
 
 enum { GAP_CHANNELS = 21, GAP_MORE = 60 };
 
-/* Gaps of its own in each channel of a longer window that the transform is a part of, whatever
- * stands in them; from two pieces, and from a ring. */
+/* Different gaps with any content in each channel, in a window that is longer than the transform;
+ * from two pieces, and from a ring. */
 static void gaps(site *site, size_t length, bool remove_mean, sonar_dtype dtype, uint64_t seed) {
     uint32_t count[GAP_CHANNELS];
     sonar_gap gap[GAP_CHANNELS * SONAR_GAPS_MOST];
@@ -514,7 +515,7 @@ static void gaps(site *site, size_t length, bool remove_mean, sonar_dtype dtype,
             ring_run(&f, &ring, f.from);
             dft_expect(&f, "gaps in a ring", 1 + length / 4096, 2e-6);
         }
-        f.gaps.count = NULL; /* and the next window, of which all is there */
+        f.gaps.count = NULL; /* and the next window, which is complete */
         dft_run(&f);
         dft_expect(&f, "no gaps after gaps", 1 + length / 2048, DFT_MOST_ERROR);
     }
@@ -531,8 +532,8 @@ void dft_case_gaps(site *site) {
             gaps(site, lengths[i], k != 1, k ? SONAR_F32 : SONAR_S16, lengths[i] + k);
 }
 
-/* 3 % of a window are lost, with noise of 10 on an offset of 300, all channels alike. The sum of
- * all channels at broadside must stay that of independent noise. */
+/* 3 % of a window are lost, with noise of 10 on an offset of 300, in all channels equally. The sum
+ * of all channels at broadside must stay that of independent noise. */
 void dft_case_a_lost_frame_makes_no_contact_of_an_offset(site *site) {
     enum { CHANNELS = 32, LENGTH = 4096, BINS = 64 };
     uint32_t count[CHANNELS];
@@ -572,7 +573,8 @@ static double mean_square_of_spectrum(const dft_fixture *f, size_t k) {
     return sum * f->spec.fs_hz / (double)f->spec.length;
 }
 
-/* Parseval for the one-sided density, odd and even N: counting DC or Nyquist twice would show. */
+/* Parseval's theorem for the one-sided density, odd and even N: fails if DC or Nyquist counts
+ * twice. */
 void dft_case_density_sums_to_the_mean_square(site *site) {
     for (size_t n = 6; n <= 101; n += site->quick ? 19 : 1) {
         dft_fixture f;
@@ -658,7 +660,8 @@ void dft_case_corrections(site *site) {
     corrections(site, true);
 }
 
-/* Sensor k hears the same tones late by delay_s, turned back by phase_turns and 1/scale as loud. */
+/* Sensor k gets the same tones delayed by delay_s, turned back by phase_turns and scaled by
+ * 1/scale. */
 void dft_case_corrections_undo_the_errors(site *site) {
     enum { N = 1000, K = 11 };
     dft_fixture f;
@@ -708,7 +711,7 @@ void dft_case_long_delays_keep_their_phase_in_the_last_bin(site *site) {
     dft_close(&f);
 }
 
-/* What a masked channel carries must not matter, not even what is not a number. */
+/* The samples of a masked channel must not matter, not even NaN. */
 void dft_case_masked_channels_may_hold_anything(site *site) {
     for (size_t length = 100; length <= 256; length += 156) {
         dft_fixture f;
@@ -728,7 +731,7 @@ void dft_case_masked_channels_may_hold_anything(site *site) {
 void dft_case_sensors_follow_the_channel_map(site *site) {
     dft_fixture f;
     sonar_dft_spec spec = dft_all_bins(13, 100);
-    spec.sensors = 10; /* three channels feed nobody, one feeds two */
+    spec.sensors = 10; /* three channels feed no sensor, one feeds two */
     dft_open(&f, site, spec, SONAR_HOST);
     dft_noise(&f, 0, 18);
     for (size_t k = 0; k < 10; k++)
@@ -863,7 +866,7 @@ void dft_case_wrong_shapes(site *site) {
     }
     f.channel[2] = 4;
     f.params.version++;
-    refused(&f, in, NULL, "a channel that is not there");
+    refused(&f, in, NULL, "a channel that does not exist");
     f.channel[2] = 2;
     f.params.version++;
     dft_noise(&f, 0, 23);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The conformance suite of the DFT stage: what every backend's has to do, on every path. The cases
- * know the contract (include/sonar/stages.h) and the oracle, nothing of how the stage does it. */
+/* The conformance suite of the DFT stage, for every backend and path. The cases depend on the
+ * contract (include/sonar/stages.h) and the oracle, not on the implementation. */
 #ifndef SONAR_TEST_DFT_H
 #define SONAR_TEST_DFT_H
 
@@ -38,7 +38,7 @@
     X(equalised_bins_keep_only_their_phase)                                                        \
     X(workers_change_no_bit)
 
-/* What is refused. */
+/* Invalid arguments. */
 #define DFT_ERROR_CASES(X)                                                                         \
     X(impossible_specs)                                                                            \
     X(wrong_shapes)                                                                                \
@@ -49,8 +49,8 @@ DFT_CASES(DFT_DECLARE)
 DFT_ERROR_CASES(DFT_DECLARE)
 #define DFT_ROW(name) {#name, dft_case_##name},
 
-/* The path of a vendor's FFT library, whose rounding the others' is compared with beside a loud
- * tone. NULL: the stage has one path alone. */
+/* The path of a vendor's FFT library, the reference for rounding errors beside a loud tone. NULL:
+ * the stage has only one path. */
 extern const site_path *dft_library_path;
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The conformance suite of the MVDR stage: what every backend's has to do, on every path. The
- * cases know the contract (sonar/stages.h) and the oracle, not the solver. */
+/* The conformance suite of the MVDR stage, for every backend and path. The cases depend on the
+ * contract (sonar/stages.h) and the oracle, not on the solver. */
 #ifndef SONAR_TEST_MVDR_H
 #define SONAR_TEST_MVDR_H
 
 #include "mvdr_fixture.h"
 
-/* Beside the double-precision oracle, and what neighbours of the stage rely on. */
+/* Comparisons with the double-precision oracle, and properties that other code relies on. */
 #define MVDR_CASES(X)                                                                              \
     X(quiet)                                                                                       \
     X(loud_40_db)                                                                                  \
@@ -65,7 +65,7 @@
     X(near_field_of_a_tone)                                                                        \
     X(near_field_unwanted)
 
-/* What has to be refused at once, by create and by execute. */
+/* Arguments that create and execute must refuse. */
 #define MVDR_REFUSALS(X)                                                                           \
     X(impossible_modes)                                                                            \
     X(impossible_music)                                                                            \
@@ -76,8 +76,8 @@
     X(wrong_near_field)                                                                            \
     X(wrong_live_values)
 
-/* Large problems and the scene's own truth, from many trials: nothing new for a checker of memory,
- * which would take long over them. */
+/* Large problems, and comparisons with the scene's truth over many trials: they add no coverage for
+ * memory checkers, which are slow on them. */
 #define MVDR_LONG_CASES(X)                                                                         \
     X(beyond_shared_memory)                                                                        \
     X(low_loading_large)                                                                           \
@@ -118,7 +118,7 @@
     X(tone_comes_and_goes)                                                                         \
     X(tone_cells)
 
-/* The inverse that follows the snapshots, of few sensors: hosts whose `choice` is site_choose. */
+/* The updated inverse with few sensors: for hosts whose `choice` is site_choose. */
 #define MVDR_INVERSE_CASES(X)                                                                      \
     X(inverse_any_number_of_snapshots)                                                             \
     X(inverse_while_the_block_fills)                                                               \
@@ -135,10 +135,10 @@
     X(inverse_of_loud_ships_absolutely_loaded)                                                     \
     X(inverse_of_short_blocks)
 
-/* Backends with a path that spoils the inverse. */
+/* Backends with a path that makes the inverse wrong on purpose. */
 #define MVDR_SPOILT_CASES(X) X(inverse_that_is_wrong)
 
-/* What only the Jacobi solver says of itself: mvdr_solver.c. */
+/* Values that only the Jacobi solver reports: mvdr_solver.c. */
 #define MVDR_SOLVER_CASES(X) X(not_converged)
 
 #define MVDR_CASE(name)    void mvdr_case_##name(site *site)
@@ -154,9 +154,9 @@ MVDR_SPOILT_CASES(MVDR_DECLARE)
 /* ---- for cases that a backend adds ----------------------------------------------------------- */
 
 enum { MVDR_BITS = 7 * 50 + 50 };
-/* Both spectra after two runs of a small scene, to be compared bit by bit. */
+/* Both spectra after two runs of a small scene, for comparison bit by bit. */
 void mvdr_bits(site *site, double alpha, float bits[MVDR_BITS]);
-/* Before any snapshot and after zeros only P is 0, and afterwards as if nothing had been. */
+/* Before any snapshot and after only zeros P is 0; later results are not affected. */
 void mvdr_expect_silence(site *site, const sonar_mvdr_spec *spec);
 
 #endif

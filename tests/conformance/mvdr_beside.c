@@ -38,7 +38,8 @@ void beside_begin_following(beside *b, site *site, const sonar_mvdr_spec *spec) 
 }
 
 void beside_end(beside *b) {
-    site_expect(b->site, b->worst_db < 1e-3, "%g dB from a stage that begins anew", b->worst_db);
+    site_expect(b->site, b->worst_db < 1e-3, "%g dB from a stage that solves from scratch",
+                b->worst_db);
     free(b->held);
     mvdr_close(&b->f);
     mvdr_close(&b->anew);

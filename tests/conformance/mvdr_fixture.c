@@ -224,7 +224,7 @@ unsigned mvdr_flags(const mvdr_fixture *f, size_t bin) {
 
 /* ---- beside the CPU's ------------------------------------------------------------------------ */
 
-/* What is being tried, for messages. */
+/* The current case, for messages. */
 static const char *named(const mvdr_fixture *f) {
     static char text[160];
     const sonar_mvdr_spec *s = &f->spec;
@@ -255,7 +255,7 @@ static void expect_close(mvdr_fixture *f, size_t bin, int field, double relative
                 "%s, bin %zu: %s %g, CPU %g", named(f), bin, names[field], mine, twins);
 }
 
-/* Whether rounding decides if a share of the level is flagged. */
+/* Whether a share of the level is so close to the limit that rounding decides the flag. */
 static bool on_the_edge(double share) {
     return fabs(share / 0.25 - 1) < 0.02 || fabs(share / 0.01 - 1) < 0.02;
 }
@@ -273,9 +273,9 @@ static double difference_of_music(size_t count, const float *mine, const float *
     return worst;
 }
 
-/* What rounding does to the share of the level: in sensor space it moves each of the eigenvalues,
- * also those that fewer snapshots than sensors leave at zero, by a part of the largest one, and the
- * loading's share of these is taken from the number of sensors. */
+/* Rounding error of the share of the level. In sensor space rounding changes each eigenvalue by a
+ * part of the largest one, also the zero eigenvalues of blocks with fewer snapshots than sensors.
+ * The loading's share of these is subtracted from the number of sensors. */
 static double rounding_of_level(const mvdr_fixture *f, size_t bin) {
     const double snapshots = (double)mvdr_info(f->twin, bin, SONAR_MVDR_SNAPSHOTS);
     const double delta = (double)mvdr_info(f->twin, bin, SONAR_MVDR_DELTA);
@@ -293,8 +293,8 @@ static void note_loudest(mvdr_fixture *f, size_t count, const sonar_c32 *x) {
     }
 }
 
-/* Everything in INFO but the sweeps and the residual is the CPU's. Rounding adds up in what is
- * carried on. */
+/* INFO equals the CPU's, except for sweeps and residual. Rounding errors accumulate in values that
+ * are updated. */
 static void compare(mvdr_fixture *f) {
     const double close = f->spec.alpha > 0 ? 5e-3 : 1e-3;
     const size_t looks = f->spec.directions;
@@ -311,15 +311,15 @@ static void compare(mvdr_fixture *f) {
     site_expect(f->site, apart_db <= f->apart_db, "%s: %g dB off the CPU", named(f), apart_db);
     for (size_t bin = 0; bin < f->spec.bins; bin++) {
         expect_close(f, bin, SONAR_MVDR_DELTA, close, 0);
-        /* 1 less a sum: where hardly any is left, the sum's rounding counts. Below the level from
-         * which on a bin is flagged even when corrected, as much is allowed as there. */
+        /* 1 minus a sum: for small values the sum's rounding matters. Below the level at which a
+         * corrected bin is flagged, the same error is allowed as at that level. */
         expect_close(f, bin, SONAR_MVDR_LEVEL, 2 * close,
                      2 * close * MVDR_LEVEL_CORRECTED + rounding_of_level(f, bin));
         expect_close(f, bin, SONAR_MVDR_OFFSET, 0, 1e-4);
         expect_close(f, bin, SONAR_MVDR_SNAPSHOTS, 1e-6, 0);
         expect_close(f, bin, SONAR_MVDR_SOURCES, 0, 0);
         expect_close(f, bin, SONAR_MVDR_MODES, 0, 0);
-        expect_close(f, bin, SONAR_MVDR_LIMITED, 0, 1); /* rounding decides on the edge */
+        expect_close(f, bin, SONAR_MVDR_LIMITED, 0, 1); /* rounding decides at the limit */
         expect_close(f, bin, SONAR_MVDR_SUBSPACE, 0, 0);
         if (!on_the_edge((double)mvdr_info(f->twin, bin, SONAR_MVDR_LEVEL)))
             expect_close(f, bin, SONAR_MVDR_FLAGS, 0, 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The MVDR stage at a site, on a line of sensors in a scene, beside the double-precision oracle
- * and, where the site is not the CPU, beside the CPU's stage: everything that the two publish is
- * compared after every run. */
+/* The MVDR stage at a site, on a line of sensors in a scene, compared with the double-precision
+ * oracle and, on other sites than the CPU, with the CPU's stage: all their results are compared
+ * after every run. */
 #ifndef SONAR_TEST_MVDR_FIXTURE_H
 #define SONAR_TEST_MVDR_FIXTURE_H
 
@@ -25,11 +25,11 @@ typedef struct mvdr_fixture {
     float *azimuth, *spectrum, *near, *info;  /* the same by name; near: [range][direction] */
     float *eigenvalues;                       /* [bin][mode] */
     float *music;                             /* [direction] where spec.music */
-    bool without_music;                       /* though spec.music; false after open */
-    bool wants_eigenvalues;                   /* of every window; false after open */
-    struct mvdr_fixture *twin;                /* the CPU's, NULL where this is the CPU's */
-    double loudest;                           /* most that a snapshot's |x|^2 has been in a bin */
-    double apart_db; /* most that the twins' spectra may differ by; INFINITY: nothing is compared */
+    bool without_music;        /* do not request MUSIC in spite of spec.music; false after open */
+    bool wants_eigenvalues;    /* request eigenvalues of every window; false after open */
+    struct mvdr_fixture *twin; /* the CPU's, NULL where this is the CPU's */
+    double loudest;            /* largest |x|^2 of a snapshot in a bin */
+    double apart_db; /* largest allowed difference of the twins' spectra; INFINITY: no comparison */
 } mvdr_fixture;
 
 /* A spec to start from: bins around 500 Hz, trace rule, eps 0.01, one bin, blocks of `snapshots`.
@@ -39,12 +39,12 @@ void mvdr_open(mvdr_fixture *f, site *site, const sonar_mvdr_spec *spec);
 /* The same without a twin. */
 void mvdr_open_alone(mvdr_fixture *f, site *site, const sonar_mvdr_spec *spec);
 void mvdr_close(mvdr_fixture *f);
-/* Expects that a stage of this specification, for the reason `what`, cannot be made. */
+/* Expects that create refuses this specification; `what` describes why. */
 void mvdr_refused(site *site, const char *what, const sonar_mvdr_spec *spec);
-/* Makes the turns again and counts the version up: after changing positions or masks. */
+/* Computes the turns again and increments the version, after positions or masks have changed. */
 void mvdr_renew(mvdr_fixture *f);
 double mvdr_azimuth_deg(const mvdr_fixture *f, size_t direction);
-/* Seconds by which sensor k hears a wave from az_deg earlier than the origin. */
+/* Time in s by which a wave from az_deg reaches sensor k before the origin. */
 double mvdr_delay(const mvdr_fixture *f, size_t sensor, double az_deg);
 /* The same of a source at a range; 0: far away. */
 double mvdr_delay_from(const mvdr_fixture *f, size_t sensor, double az_deg, double range_m);
@@ -56,10 +56,10 @@ void mvdr_steering_to(const mvdr_fixture *f, size_t bin, double az_deg, double r
 /* ---- runs ------------------------------------------------------------------------------------ */
 
 sonar_work mvdr_work(const mvdr_fixture *f);
-/* Runs `count` snapshots x[snapshot][bin][sensor] through the stage and fetches what came of it.
- * The outputs are poisoned first, so that a value nobody wrote is seen. */
+/* Runs `count` snapshots x[snapshot][bin][sensor] through the stage and fetches the outputs. The
+ * outputs are first filled with invalid values to detect values that are not written. */
 void mvdr_run(mvdr_fixture *f, size_t count, const sonar_c32 *x);
-/* Power of the last run at points of turns[point][sensor]. */
+/* Evaluates the power of the last run at points with turns[point][sensor]. */
 void mvdr_evaluate(mvdr_fixture *f, size_t points, const uint64_t *turns, float *power);
 void mvdr_reset(mvdr_fixture *f);
 float mvdr_info(const mvdr_fixture *f, size_t bin, int field);
@@ -77,9 +77,9 @@ double mvdr_looks(const mvdr_fixture *f, size_t count);
 double mvdr_error_db(const mvdr_fixture *f, size_t bin, size_t count, const sonar_c32 *x);
 /* Expects of the near field, over all bins, an error of no more than limit_db. */
 void mvdr_expect_near(mvdr_fixture *f, size_t count, const sonar_c32 *x, double limit_db);
-/* Expects that evaluate says the same of the grid's directions as the last run. */
+/* Expects that evaluate gives the results of the last run at the grid's directions. */
 void mvdr_expect_evaluated(mvdr_fixture *f);
-/* Expects that error, and that INFO tells the truth: loading, snapshots, convergence. */
+/* Expects that error, and correct INFO: loading, snapshots, convergence. */
 void mvdr_expect(mvdr_fixture *f, size_t bin, size_t count, const sonar_c32 *x, double limit_db);
 
 /* ---- scenes ---------------------------------------------------------------------------------- */

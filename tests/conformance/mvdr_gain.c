@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The limit on the white noise gain: beside weights that are made the plain way, with the least
- * loading that bisection finds; what it leaves as it was; and what it is for, a ship that the array
- * does not see as the plane wave it looks for. */
+/* The limit on the white noise gain: compared with directly computed weights with the least
+ * loading, found by bisection; directions that it must not change; and its purpose, a ship whose
+ * sound is not exactly a plane wave at the array. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,7 @@ static sonar_mvdr_spec gain_spec(size_t sensors, size_t snapshots, double alpha,
 
 /* ---- beside the oracle ----------------------------------------------------------------------- */
 
-/* All directions, and how many of them are limited; those on the edge may be either. */
+/* All directions, and the number of limited ones; directions at the limit may be either. */
 static void expect_limited(const mvdr_fixture *f, size_t count, const sonar_c32 *x,
                            double limit_db) {
     const size_t n = f->params.sensors_used;
@@ -96,7 +96,7 @@ MVDR_CASE(gain_limit_beside_loud_ships) {
     }
 }
 
-/* One snapshot, all the same, equal eigenvalues, dead sensors, zeros, nothing yet. */
+/* One snapshot, equal snapshots, equal eigenvalues, dead sensors, zeros, no snapshot yet. */
 MVDR_CASE(gain_limit_of_odd_data) {
     enum { B = 16 };
     static const size_t lengths[] = {1, 8, 9, 40};
@@ -160,8 +160,8 @@ MVDR_CASE(gain_limit_near_and_far) {
 
 /* ---- what it leaves, and what it does -------------------------------------------------------- */
 
-/* Directions that have the gain by themselves are those of Jacobi without a limit, to the bit; in
- * the others it takes power away from nobody, and more the higher it is. */
+/* Directions with enough gain equal those of Jacobi without a limit, bit for bit. In other
+ * directions the limit never reduces power, and a higher limit adds more. */
 MVDR_CASE(gain_limit_leaves_the_others) {
     enum { B = 24, LIMITS = 4 };
     static const double limits_db[LIMITS] = {-100, -12, -3, -0.5};
@@ -198,8 +198,8 @@ MVDR_CASE(gain_limit_leaves_the_others) {
     }
 }
 
-/* Sensors off by 5 deg and 0.5 dB, and a ship 20 dB above the noise: MVDR takes it for an
- * interferer, the limit keeps it within 3 dB of the conventional beam. */
+/* Sensors off by 5 deg and 0.5 dB, and a ship 20 dB above the noise: MVDR suppresses it as an
+ * interferer; the limit keeps it within 3 dB of the conventional beam. */
 MVDR_CASE(gain_limit_keeps_a_ship) {
     enum { B = 64, L = 200 };
     double off_db[2];

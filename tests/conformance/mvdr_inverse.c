@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The inverse that follows the snapshots, beside a stage that begins anew and beside the
- * double-precision oracle. */
+/* The updated inverse, compared with a stage that solves from scratch and with the double-precision
+ * oracle. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 /* ---- long runs ------------------------------------------------------------------------------- */
 
-/* Ships that pass one another and one that is switched on and off. */
+/* Ships that pass each other, and one that is switched on and off. */
 static size_t passing(size_t u, double level_db, mvdr_wave waves[3]) {
     waves[0] = (mvdr_wave){50 + 40 * sin((double)u / 700), level_db};
     waves[1] = (mvdr_wave){120 - 30 * sin((double)u / 450), level_db - 10};
@@ -18,7 +18,7 @@ static size_t passing(size_t u, double level_db, mvdr_wave waves[3]) {
     return u / 1500 % 2 ? 3 : 2;
 }
 
-/* `least`: the share of the windows that must have followed the ones before. */
+/* `least`: the share of the windows that must have used an updated inverse. */
 static void pass(site *site, const sonar_mvdr_spec *spec, double level_db, double limit_db,
                  double least) {
     const size_t windows = site->quick ? 300 : 10000;
@@ -54,13 +54,13 @@ MVDR_CASE(inverse_absolutely_loaded) {
     pass(site, &spec, 60, 0.002, 0.5);
 }
 
-/* Rounding that ships of 80 dB leave behind is found again and again. */
+/* Rounding errors left by ships of 80 dB are detected repeatedly. */
 MVDR_CASE(inverse_of_loud_ships_absolutely_loaded) {
     const sonar_mvdr_spec spec = beside_spec(40, 120, SONAR_LOADING_ABSOLUTE, 1);
     pass(site, &spec, 80, 0.01, 0.3);
 }
 
-/* Hardly more snapshots than sensors: what leaves takes nearly all with it. */
+/* Hardly more snapshots than sensors: a leaving snapshot removes nearly all information. */
 MVDR_CASE(inverse_of_short_blocks) {
     const sonar_mvdr_spec spec = beside_spec(40, 44, SONAR_LOADING_ABSOLUTE, 0.01);
     pass(site, &spec, 40, 0.002, 0.1);
@@ -101,7 +101,8 @@ MVDR_CASE(inverse_any_number_of_snapshots) {
     step_by_step(site, &spec);
 }
 
-/* While the block fills, every window weighs its snapshots anew; after a reset, nothing leaves. */
+/* While the block fills, the snapshots' weights change in every window; after a reset no snapshot
+ * leaves. */
 static void fill_twice(site *site, const sonar_mvdr_spec *spec, double level_db, double least) {
     const size_t n = spec->sensors, l = spec->snapshots;
     beside b;
@@ -122,7 +123,7 @@ MVDR_CASE(inverse_while_the_block_fills) {
     fill_twice(site, &spec, 40, 0.6);
 }
 
-/* What little a few snapshots show of a source is told by the few eigenvalues that are not zero. */
+/* With few snapshots all information on a source is in the few nonzero eigenvalues. */
 MVDR_CASE(inverse_while_the_block_fills_with_little_loading) {
     sonar_mvdr_spec spec = beside_spec(100, 150, SONAR_LOADING_ABSOLUTE, 0.1);
     fill_twice(site, &spec, 40, 0.1);
@@ -150,7 +151,7 @@ MVDR_CASE(inverse_any_unit) {
     }
 }
 
-/* A snapshot that is no number concerns its bin alone, and leaves with the block. */
+/* A snapshot with NaN affects only its bin, until it leaves the block. */
 MVDR_CASE(inverse_not_a_number_in_one_bin) {
     enum { B = 34, L = 60 };
     sonar_mvdr_spec spec = beside_spec(B, L, SONAR_LOADING_ABSOLUTE, 1);
@@ -196,7 +197,7 @@ MVDR_CASE(inverse_a_transient_leaves_nothing_behind) {
     }
 }
 
-/* Another loading within the bound is corrected; beyond it M is made anew. */
+/* A loading that differs within the bound is corrected; beyond it M is recomputed. */
 MVDR_CASE(inverse_another_loading) {
     enum { B = 40, L = 100 };
     const double steps[] = {1.02, 0.98, 1.024, 0.977, 1.4, 0.5};
@@ -241,8 +242,8 @@ static void nobody(beside *b, uint64_t seed) {
     free(x);
 }
 
-/* Unwanted windows, eigenvalues, another speed of sound, a mask, other rules: never an inverse of
- * what is no more. */
+/* Windows without a request, eigenvalues, another speed of sound, a mask, other rules: an outdated
+ * inverse is never used. */
 static void change_everything(site *site, bool forward_backward) {
     enum { B = 38, L = 80 };
     sonar_mvdr_spec spec = beside_spec(B, L, SONAR_LOADING_TRACE, 0.01), live;
@@ -279,15 +280,15 @@ MVDR_CASE(inverse_everything_changes) {
     change_everything(site, false);
 }
 
-/* Where a sensor is masked, its mirror image goes with it. */
+/* If a sensor is masked, its mirror image is masked, too. */
 MVDR_CASE(inverse_everything_changes_with_mirror_images) {
     change_everything(site, true);
 }
 
 /* ---- what is measured ------------------------------------------------------------------------ */
 
-/* An M that is a thousandth too large is found wherever one is made: no window is ever solved by
- * it, and all have the bits of a stage that begins anew. */
+/* An M that is too large by a thousandth is always detected: no window is solved with it, and all
+ * have the bits of a stage that solves from scratch. */
 MVDR_CASE(inverse_that_is_wrong) {
     enum { B = 40, L = 90 };
     static const site_path spoil = {"spoil", {{"mvdr.inverse", "spoil"}}};

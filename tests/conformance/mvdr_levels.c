@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What MVDR's levels mean: a lone plane wave of power s on unit noise ought to read s + 1/B, and
- * directions without one 1/B. Few snapshots and loading spoil both by an amount that the stage
- * foretells and, with correct_level, takes out. The truth here is the scene's own. */
+/* What MVDR's levels mean: a single plane wave of power s in unit noise should read s + 1/B, and
+ * directions without one 1/B. Few snapshots and loading bias both by an amount that the stage
+ * predicts and, with correct_level, corrects. The reference is the scene's truth. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -10,8 +10,8 @@
 enum { TRIALS = 90, T = 36, WAVE = 13, QUIET = 27 };
 
 typedef struct levels {
-    double source_db, floor_db; /* of the mean over the bins, beside the truth */
-    double share, delta;        /* means of what INFO says */
+    double source_db, floor_db; /* mean over the bins relative to the truth */
+    double share, delta;        /* means of INFO */
     unsigned flags;             /* of any bin */
 } levels;
 
@@ -34,7 +34,7 @@ static void run_trials(mvdr_fixture *f, site *site, sonar_mvdr_spec spec, const 
     spec.bins = TRIALS;
     spec.first_bin = 40;
     mvdr_open(f, site, &spec);
-    /* the least loading is no rule's: float32 decides what is seen there */
+    /* the least loading that any rule uses: the floor depends on float32 */
     f->apart_db = spec.loading == SONAR_LOADING_NOISE && spec.eps < 1e-3 ? INFINITY : 0.2;
     sonar_c32 *x = mvdr_record(f, snapshots, waves, count, seed);
     mvdr_run(f, snapshots, x);
@@ -60,7 +60,7 @@ static levels measure(site *site, sonar_mvdr_spec spec, double level_db, uint64_
     return result;
 }
 
-/* Both promises at once: what is foretold without correction, and what is left with it. */
+/* Both the predicted bias without correction and the remaining error with it. */
 static void check(site *site, sonar_mvdr_spec spec, double level_db, double limit_db) {
     const double n = (double)spec.sensors, truth = pow(10, level_db / 10) + 1 / n;
     const levels plain = measure(site, spec, level_db, 77);
@@ -81,8 +81,8 @@ static void check(site *site, sonar_mvdr_spec spec, double level_db, double limi
                 corrected.share);
 }
 
-/* A few snapshots of many sensors without loading worth the name show nothing of a source, and are
- * flagged, though rounding decides how little that is. */
+/* A few snapshots of many sensors with nearly no loading hardly show a source, and are flagged,
+ * although the share depends on rounding. */
 MVDR_CASE(level_of_hardly_any_snapshots) {
     enum { B = 100, L = 120, FEW = 12 };
     sonar_mvdr_spec spec = spec_of(B, L, 0, SONAR_LOADING_ABSOLUTE, 0.1);
@@ -101,7 +101,7 @@ MVDR_CASE(level_of_hardly_any_snapshots) {
     mvdr_close(&f);
 }
 
-/* One look at a scene in units of 2^-exponent: P in the unit's square, and the share. */
+/* Runs a scene in units of 2^-exponent: P in the unit's square, and the share. */
 static void in_unit(site *site, sonar_mvdr_spec spec, int exponent, double *p, double *share) {
     mvdr_fixture f;
     const size_t sensors = spec.sensors, snapshots = spec.max_new;
@@ -120,7 +120,7 @@ static void in_unit(site *site, sonar_mvdr_spec spec, int exponent, double *p, d
     mvdr_close(&f);
 }
 
-/* A unit of pressure is anybody's choice: micropascal make samples of 1e6 of a ship. */
+/* The unit of pressure is arbitrary: in micropascal a ship's samples are 1e6. */
 MVDR_CASE(level_in_any_unit) {
     static const int exponents[] = {-24, 24};
     static const double eps[] = {1, 1e-2, 1e-1};
@@ -150,7 +150,7 @@ MVDR_CASE(level_few_and_many_snapshots) {
             check(site, spec_of(size[i][0], size[i][1], 0, SONAR_LOADING_NOISE, eps[j]), 3, 0.6);
 }
 
-/* As loud as a ship: the trace rule loads by it, the noise rule does not. */
+/* With a loud ship: it determines the loading by the rule trace, but not by the rule noise. */
 MVDR_CASE(level_of_a_loud_source) {
     check(site, spec_of(24, 48, 0, SONAR_LOADING_NOISE, 1), 40, 0.6);
     check(site, spec_of(24, 48, 0, SONAR_LOADING_TRACE, 0.01), 20, 0.6);
@@ -174,7 +174,7 @@ MVDR_CASE(level_forward_backward) {
     check(site, spec, 3, 0.7);
 }
 
-/* Loading beyond everything leaves the conventional beam's power, which has no bias to take out. */
+/* Very large loading gives the conventional beam's power, which has no bias. */
 MVDR_CASE(level_overwhelming_loading) {
     enum { B = 20, L = 30 };
     sonar_mvdr_spec spec = spec_of(B, L, 0, SONAR_LOADING_ABSOLUTE, 1e12);
@@ -218,15 +218,15 @@ MVDR_CASE(level_flags) {
     expect_biased(site, spec, true, "too much to take out");
 }
 
-/* eps is the noise rule's: as a share of the trace, which holds the loudest ship, it means less. */
+/* eps for the rule noise: relative to the trace, which includes the loudest ship, it is smaller. */
 MVDR_CASE(level_trace_fallback) {
     const levels few = measure(site, spec_of(24, 2, 0, SONAR_LOADING_NOISE, 1), 20, 3);
     site_expect(site, few.flags & SONAR_MVDR_FLAG_TRACE_FALLBACK, "flags %u", few.flags);
     site_expect(site, fabs(few.delta - 0.01 * 101) <= 0.25 * 0.01 * 101, "delta %g", few.delta);
 }
 
-/* Noise 80 dB under a source is enough of it for the least loading a rule may ask for; 120 dB under
- * it, float32 cannot tell, and more is loaded. */
+/* Noise 80 dB below a source suffices for the least loading of a rule; 120 dB below it is not
+ * resolved by float32, and the loading is raised. */
 MVDR_CASE(level_least_loading) {
     for (size_t snapshots = 12; snapshots <= 48; snapshots *= 2) {
         sonar_mvdr_spec spec = spec_of(24, snapshots, 0, SONAR_LOADING_NOISE, 1e-4);
@@ -242,7 +242,7 @@ MVDR_CASE(level_least_loading) {
 
 /* ---- the noise rule -------------------------------------------------------------------------- */
 
-/* The least and the most that single bins say of a noise of 1. */
+/* The smallest and the largest estimate of a noise of 1 in single bins. */
 static void noise_estimates(site *site, size_t sensors, size_t snapshots, double level_db,
                             double *least, double *most) {
     mvdr_fixture f;
@@ -257,7 +257,7 @@ static void noise_estimates(site *site, size_t sensors, size_t snapshots, double
     mvdr_close(&f);
 }
 
-/* With two loud sources and without: what docs/mvdr.md promises. */
+/* With two loud sources and without: the limits of docs/mvdr.md. */
 MVDR_CASE(level_noise_rule) {
     static const struct {
         size_t snapshots;
@@ -279,7 +279,7 @@ MVDR_CASE(level_noise_rule) {
 
 /* ---- beside the CPU's ------------------------------------------------------------------------ */
 
-/* The correction for few snapshots and loading, sensible or not, gives powers. */
+/* The correction gives finite powers for few snapshots and any loading. */
 MVDR_CASE(corrected_levels) {
     static const size_t lengths[] = {6, 24, 60};
     static const double eps[] = {1e-2, 1, 1e6};

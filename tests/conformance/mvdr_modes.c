@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What the decomposition of the covariance tells besides the spectrum: eigenvalues and the number
- * of sources. */
+/* Results of the decomposition besides the spectrum: eigenvalues and the number of sources. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -21,8 +20,8 @@ static double *eigenvalues_of(const mvdr_fixture *f, size_t bin, size_t count, c
 
 /* ---- eigenvalues ----------------------------------------------------------------------------- */
 
-/* Beside the oracle, in both spaces, while the block fills, masked, averaged and forgetting. What
- * cannot be there is 0. */
+/* Compared with the oracle, in both spaces, while the block fills, masked, averaged and forgetting.
+ * Eigenvalues beyond the rank are 0. */
 static void eigenvalues(site *site, size_t sensors, size_t l, double alpha, bool backward) {
     enum { BINS = 2 };
     mvdr_fixture f;
@@ -74,7 +73,7 @@ static size_t sources_of(const mvdr_fixture *f, size_t bin) {
     return (size_t)mvdr_info(f, bin, SONAR_MVDR_SOURCES);
 }
 
-/* Every rule counts what the oracle counts; off counts nothing. */
+/* Every rule counts as the oracle does; off counts no sources. */
 static void count_sources(site *site, size_t sensors, size_t l, double alpha, bool backward) {
     enum { BINS = 8 };
     for (int rule = SONAR_COUNT_OFF; rule <= SONAR_COUNT_RANDOM_MATRIX; rule++) {
@@ -147,7 +146,7 @@ MVDR_CASE(no_sources_found) {
 }
 
 /* Three sources at least 14 dB above the threshold of random matrices, sqrt(B/L) times the noise,
- * behind the array: all found, and as few too many as from noise alone. */
+ * after array gain: all are found, and no more false ones than from noise alone. */
 MVDR_CASE(sources_found) {
     static const mvdr_wave waves[] = {{50, 30}, {81, 20}, {120, 8}};
     static const size_t sizes[][2] = {{24, 12}, {24, 40}, {16, 100}};
@@ -162,7 +161,7 @@ MVDR_CASE(sources_found) {
 
 /* ---- dominant mode rejection ----------------------------------------------------------------- */
 
-/* Of one bin beside the oracle, in all directions and, by evaluate, at the same ones again. */
+/* One bin compared with the oracle, in all directions by execute and again by evaluate. */
 static void expect_dominant(mvdr_fixture *f, size_t bin, size_t count, const sonar_c32 *x,
                             double limit_db) {
     enum { T = 37 };

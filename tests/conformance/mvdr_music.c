@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* MUSIC: beside the oracle's noise subspace on lines, planar and volume arrays, in both spaces;
- * what it makes of data that have none; and what it is for, two sources that MVDR sees as one. */
+/* MUSIC: compared with the oracle's noise subspace on lines, planar and volume arrays, in both
+ * spaces; with data that have no noise subspace; and its purpose, two sources that MVDR shows as
+ * one. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,7 +84,7 @@ static sonar_mvdr_spec music_spec(size_t sensors, size_t snapshots, double alpha
     return spec;
 }
 
-/* In two steps, while the block fills and then full, the second with masked sensors. */
+/* In two steps: while the block fills, then full and with masked sensors. */
 static void one_scene(site *site, const sonar_mvdr_spec *spec, size_t count) {
     mvdr_fixture f;
     const size_t n = spec->sensors, first = count / 3 + 1;
@@ -151,7 +152,7 @@ MVDR_CASE(music_beside_loud_ships) {
     }
 }
 
-/* Half as many snapshots as sensors, and the same ones in a block that has room for one more. */
+/* Half as many snapshots as sensors, and the same snapshots in a block with room for one more. */
 MVDR_CASE(music_both_spaces) {
     enum { B = 32, L = B / 2 };
     for (int solver = SONAR_MVDR_AUTO; solver <= SONAR_MVDR_CHOLESKY; solver++) {
@@ -181,9 +182,9 @@ static void expect_everywhere(const mvdr_fixture *f, const char *what, double sh
                     (double)f->music[t], share);
 }
 
-/* Before any snapshot and of zeros: 1. Of snapshots that are all the same there is one source,
- * however many are asked for, and of three that are at right angles, equally loud and louder than
- * the rest all three. A sensor that is dead, yet used, has the same in all directions, too. */
+/* Before any snapshot and of zeros: 1. Equal snapshots have one source, for any K; three orthogonal
+ * snapshots that are equally loud and louder than the rest have three. A dead but used sensor gives
+ * the same value in all directions, too. */
 static void odd_scenes(site *site, size_t l, sonar_mvdr_solver solver) {
     enum { B = 16 };
     mvdr_fixture f;
@@ -220,7 +221,7 @@ MVDR_CASE(music_of_odd_data) {
 
 /* ---- tones, windows, physics ----------------------------------------------------------------- */
 
-/* A bin steered at its tone's frequency is so for MUSIC, too: the peak is where the ship is. */
+/* A bin is steered at its tone's frequency for MUSIC, too: the peak is at the ship's bearing. */
 MVDR_CASE(music_of_a_tone) {
     enum { B = 40, L = 30, LOOKS = 360, SHIP = 66 };
     mvdr_fixture f;
@@ -252,8 +253,8 @@ MVDR_CASE(music_of_a_tone) {
     mvdr_close(&f);
 }
 
-/* What else is published is the same, to the bit, whether anybody wants MUSIC or not; and without,
- * nothing is made of it. */
+/* All other results are the same, bit for bit, with and without a request for MUSIC; without one,
+ * MUSIC is not computed. */
 MVDR_CASE(music_unwanted) {
     for (int solver = SONAR_MVDR_AUTO; solver <= SONAR_MVDR_CHOLESKY; solver++)
         for (size_t l = 6; l < 40; l += 30) {
@@ -298,7 +299,8 @@ static size_t peaks(const float *p, size_t count) {
 }
 
 /* Two equal sources a quarter of a beam width apart at 21 dB array SNR: one for MVDR, whose
- * resolution ends at some 30 dB there (Cox, JASA 54, 1973), two for MUSIC, where they are. */
+ * resolution ends at some 30 dB there (Cox, JASA 54, 1973), two for MUSIC, at the right bearings.
+ */
 MVDR_CASE(music_resolves) {
     enum { B = 16, L = 1000, LOOKS = 1800 };
     mvdr_fixture f;

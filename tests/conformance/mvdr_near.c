@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The adaptive near field: beside the oracle at every point, its far limit, both spaces, what is
- * made for whom, and what it is for: a near source beside a loud ship. */
+/* The adaptive near field: compared with the oracle at every point, its far limit, both spaces,
+ * computed only on request, and its purpose: a near source beside a loud ship. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -115,7 +115,7 @@ MVDR_CASE(near_field_far_away) {
         }
 }
 
-/* Half as many snapshots as sensors, among the snapshots and among the sensors. */
+/* Half as many snapshots as sensors, in snapshot space and in sensor space. */
 MVDR_CASE(near_field_both_spaces) {
     enum { B = 32, L = B / 2 };
     for (int correct = 0; correct < 2; correct++) {
@@ -136,8 +136,8 @@ MVDR_CASE(near_field_both_spaces) {
     }
 }
 
-/* Bins that are steered at a tone are so towards points, too, or it would be suppressed; execute
- * says what evaluate says. */
+/* Bins that are steered at a tone are so for points, too, or the tone would be suppressed; execute
+ * agrees with evaluate. */
 MVDR_CASE(near_field_of_a_tone) {
     enum { B = 40, L = 18, POINTS = RANGES * DIRECTIONS, CELL = DIRECTIONS + 9 };
     mvdr_fixture f;
@@ -201,7 +201,8 @@ static bool untouched(const float *values, size_t count) {
     return true;
 }
 
-/* Nobody's surface is touched, and the near field does not depend on who wanted it before. */
+/* Surfaces that are not requested are not written, and the near field does not depend on earlier
+ * requests. */
 MVDR_CASE(near_field_unwanted) {
     enum { B = 20, COUNT = 9 };
     static const uint32_t wants[] = {

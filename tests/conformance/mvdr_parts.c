@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Parts of an array and what they add up to, beside the stage that has all sensors. */
+/* Parts of an array and their sum, compared with a stage that has all sensors. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -179,7 +179,7 @@ static void run_part(crowd *c, size_t i, size_t count, const sonar_c32 *x) {
     add(c->some, count * BINS * SONAR_MVDR_PRODUCTS, c->products);
 }
 
-/* Only what the plan says is there: what lies beyond is not to be read. */
+/* Only the memory in the plan exists: memory beyond it must not be read. */
 static void join_part(crowd *c, size_t i, size_t count) {
     site *site = c->f.site;
     part *p = &c->part[i];
@@ -252,7 +252,7 @@ static void expect_music(crowd *c) {
     }
 }
 
-/* New snapshots through all, or none; `wanted`: the spectra too, which are compared. */
+/* Passes new snapshots, or none, to all; `wanted`: also the spectra, which are compared. */
 static void run_crowd(crowd *c, size_t count, const sonar_c32 *x, bool wanted) {
     site *site = c->f.site;
     sonar_error err = {0};
@@ -341,7 +341,7 @@ static void reset_crowd(crowd *c) {
 
 /* ---- cases ----------------------------------------------------------------------------------- */
 
-/* Every tone that begins or moves has all of a bin's projections made anew. */
+/* When a tone begins or moves, all of the bin's projections are recomputed. */
 static void add_tone(const mvdr_fixture *f, double above, size_t from, size_t count, sonar_c32 *x) {
     const double hz = ((double)f->spec.first_bin + above) * f->spec.fs_hz / (double)f->spec.length;
     uint64_t seed = from;
@@ -375,7 +375,7 @@ static void live(site *site, sonar_mvdr_spec spec) {
     run_crowd(c, 1, x + 8 * each, true);
     run_crowd(c, 2, x + 9 * each, true);
     evaluate_crowd(c);
-    run_crowd(c, 6, x + 11 * each, false); /* what nobody wanted counts later */
+    run_crowd(c, 6, x + 11 * each, false); /* snapshots of windows without a request count later */
     run_crowd(c, 0, x, true);
     c->f.used[3] = c->f.used[17] = c->f.used[50] = 0; /* the second part has none left */
     renew(c);
@@ -415,7 +415,7 @@ MVDR_CASE(parts_add_up) {
     live(site, spec);
 }
 
-/* Mirror images, sensor space, near fields, edges and limited gains: not by sums. */
+/* Mirror images, sensor space, near fields, edges and limited gains are not computed by sums. */
 MVDR_CASE(parts_that_do_not_add) {
     const sonar_stage_ops *ops = site->backend->stage("mvdr_jacobi");
     const sonar_mvdr_spec good = mvdr_spec(SENSORS, DIRECTIONS, SLOTS, 0);

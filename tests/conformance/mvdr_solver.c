@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What only the Jacobi solver says of itself: sweeps and residuals. */
+/* Values that only the Jacobi solver reports: sweeps and residuals. */
 #include <math.h>
 #include <stdlib.h>
 

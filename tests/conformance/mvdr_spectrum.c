@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The spectrum beside the oracle: blocks, sliding, forgetting, masks, forward-backward, loading
- * rules, loud scenes, evaluation off the grid. */
+/* The spectrum compared with the oracle: blocks, sliding, forgetting, masks, forward-backward,
+ * loading rules, loud scenes, evaluation off the grid. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,8 +77,8 @@ MVDR_CASE(beyond_shared_memory) {
     }
 }
 
-/* Hardly any loading, which the noise rule multiplies by little noise: nothing but the data
- * decides, and float32 would be wrong by up to 29 dB. */
+/* Nearly no loading, which the noise rule multiplies by little noise: the result depends only on
+ * the data, and float32 would be wrong by up to 29 dB. */
 MVDR_CASE(low_loading) {
     static const size_t sizes[][2] = {{24, 1}, {24, 6}, {24, 12}, {64, 16}, {64, 32}, {128, 37}};
     for (size_t i = 0; i < (site->quick ? 3 : sizeof sizes / sizeof *sizes); i++)
@@ -99,8 +99,8 @@ MVDR_CASE(low_loading_large) {
     block(site, &spec, waves, 3, 17, 0.01);
 }
 
-/* A block of half as many snapshots as sensors, solved among its snapshots; the same snapshots in a
- * block that has room for one more, among its sensors. */
+/* A block of half as many snapshots as sensors, solved in snapshot space; the same snapshots in a
+ * block with room for one more, solved in sensor space. */
 MVDR_CASE(both_spaces) {
     enum { B = 32, L = B / 2 };
     for (int correct = 0; correct < 2; correct++)
@@ -160,7 +160,8 @@ MVDR_CASE(loading_rules) {
         }
 }
 
-/* The noise cannot be known of as many snapshots as sources and two more; the trace can. */
+/* The noise cannot be estimated from snapshots up to the number of sources plus two; the trace can.
+ */
 MVDR_CASE(trace_fallback) {
     for (size_t l = 5; l < 8; l++) {
         mvdr_fixture f;
@@ -203,7 +204,7 @@ MVDR_CASE(sliding) {
     mvdr_close(&f);
 }
 
-/* Worst difference in dB of what two stages publish of all bins. */
+/* Largest difference in dB between the spectra of two stages over all bins. */
 static double apart_db(const mvdr_fixture *f, const mvdr_fixture *other) {
     double worst = 0;
     for (size_t i = 0; i < f->spec.bins * f->spec.directions; i++) {
@@ -214,8 +215,8 @@ static double apart_db(const mvdr_fixture *f, const mvdr_fixture *other) {
     return worst;
 }
 
-/* The array lies `away_m` from the origin, unless forward-backward averaging wants it there, and
- * two of its sensors are dead. */
+/* The array is `away_m` from the origin, unless forward-backward averaging requires it at the
+ * origin, and two of its sensors are dead. */
 static void move(mvdr_fixture *f, double away_m) {
     const size_t sensors = f->spec.sensors, dead = sensors / 3;
     for (size_t k = 0; k < sensors && !f->spec.forward_backward; k++)
@@ -237,7 +238,7 @@ static void few_at_a_time(site *site, const sonar_mvdr_spec *spec, double away_m
     move(&f, away_m);
     move(&other, away_m);
     sonar_c32 *x = mvdr_record(&f, l + MORE, (mvdr_wave[]){{50.5, 80}, {81, 60}}, 2, spec->bins);
-    for (size_t i = MORE; i < MORE + 2; i++) /* what a dead sensor says is nothing */
+    for (size_t i = MORE; i < MORE + 2; i++) /* a dead sensor gives zeros */
         x[i * stride + spec->sensors / 3].re = 1e30f;
     mvdr_run(&f, l, x);
     for (size_t i = 0, end = l; end < l + MORE; i++) {
@@ -254,8 +255,8 @@ static void few_at_a_time(site *site, const sonar_mvdr_spec *spec, double away_m
     mvdr_close(&other);
 }
 
-/* What a block says does not depend on how it came, beside loud ships, whatever the numbers of
- * sensors, bins and directions, wherever the array lies and however high the bins are. */
+/* The result for a block does not depend on how its snapshots were divided, with loud ships, for
+ * any number of sensors, bins and directions, any position of the array and any bins. */
 MVDR_CASE(few_at_a_time) {
     static const size_t sensors[] = {45, 67, 1063}, bins[] = {1, 5, 16, 17, 37},
                         directions[] = {1, 16, 19};
@@ -272,8 +273,8 @@ MVDR_CASE(few_at_a_time) {
             }
 }
 
-/* Ships that move past one another, a mask that comes and goes, and a snapshot that is no number:
- * after thousands of updates the stage says what one says that has just begun. */
+/* Ships that pass each other, a mask that changes, and a snapshot with NaN: after thousands of
+ * updates the result equals that of a new stage. */
 MVDR_CASE(streaming) {
     enum { T = 36 };
     static const struct streams {
@@ -323,7 +324,7 @@ MVDR_CASE(streaming) {
     }
 }
 
-/* A snapshot 160 dB above the noise leaves nothing behind. */
+/* A snapshot 160 dB above the noise leaves no error behind. */
 MVDR_CASE(transient) {
     enum { B = 12, L = 24, LOUD = 5, COUNT = L + LOUD + 2 };
     mvdr_fixture f;
@@ -343,8 +344,8 @@ MVDR_CASE(transient) {
     mvdr_close(&f);
 }
 
-/* Whether anybody wants the eigenvalues or not: whatever the rule, the spectrum, the loading and
- * the level are the same. */
+/* The spectrum, the loading and the level are the same with and without requested eigenvalues, for
+ * every rule. */
 static void compare_without(site *site, const sonar_mvdr_spec *spec, size_t l) {
     mvdr_fixture f, g;
     const mvdr_wave waves[] = {{50.5, 30}, {81, 10}};
@@ -525,8 +526,8 @@ MVDR_CASE(forward_backward) {
 
 /* ---- off the grid ---------------------------------------------------------------------------- */
 
-/* Points on the grid read what execute said, in any order, more of them than directions, a sensor
- * masked; broadband is (fs/N) sum_b P; after a reset there is nothing to look at. */
+/* Points on the grid equal execute's results, in any order, more points than directions, with a
+ * masked sensor; broadband is (fs/N) sum_b P; after a reset there is no result. */
 MVDR_CASE(evaluate) {
     enum { T = 23, B = 19, BINS = 5, L = 30, POINTS = 2 * T + 5 };
     mvdr_fixture f;

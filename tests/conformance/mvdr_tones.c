@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Tones off their bins' centres: the stage has to find the frequency and look where the ship is. */
+/* Tones off their bins' centres: the stage has to find the frequency and steer at the ship's
+ * bearing. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +33,7 @@ static void add_tone(const mvdr_fixture *f, double above, double az_deg, double 
     }
 }
 
-/* The frequency is found and held, and execute and evaluate look there. */
+/* The frequency is found and kept, and execute and evaluate use it. */
 static void hold(site *site, double alpha, bool correct) {
     enum { SENSORS = 40, L = 30, MORE = 9, BINS = 9, DIRECTIONS = 90 };
     mvdr_fixture f;
@@ -74,7 +75,7 @@ MVDR_CASE(tones) {
 /* ---- a snapshot shorter than a wave takes along the array -------------------------------------
  */
 
-/* Worst difference of a bin from the oracle that looks at `hz`. */
+/* Largest difference of a bin from the oracle steered at `hz`. */
 static double error_at_hz(const mvdr_fixture *f, size_t bin, double hz, size_t count,
                           const sonar_c32 *x) {
     const size_t n = f->spec.sensors, looks = f->spec.directions;
@@ -281,8 +282,8 @@ static void expect_level(bench *b, double have, double level_db, double within_d
 
 static const tone SHIP = {503.6, 21.3, 20};
 
-/* Every window, snapshots that overlap, touch, leave gaps, or come as they like: the bearing is
- * right to a hundredth of a beam width and the level is the tone's own. */
+/* For every window function and for snapshots that overlap, touch, have gaps or are irregular, the
+ * bearing is right to a hundredth of a beam width and the level is that of the tone. */
 static void find(site *site, sonar_taper kind, size_t snapshots, const size_t *at, double alpha,
                  const char *what) {
     bench b;
@@ -329,7 +330,7 @@ MVDR_CASE(tone_any_window) {
     find(site, SONAR_KAISER, L, at, 0, "Kaiser");
 }
 
-/* A stage that looks at the bins' centres is wrong by more than the cases above allow: they can
+/* A stage steered at the bins' centres is wrong by more than the cases above allow, so they can
  * fail. */
 MVDR_CASE(tone_not_at_the_centre) {
     enum { L = 48 };
@@ -346,8 +347,8 @@ MVDR_CASE(tone_not_at_the_centre) {
     mvdr_close(&b.f);
 }
 
-/* A snapshot only just as long as a wave takes along the array, which lies far from the origin:
- * what the daemon's demonstration does with mvdr.length 512. */
+/* A snapshot just as long as the travel time of a wave along the array, which is far from the
+ * origin: like the daemon's demonstration with mvdr.length 512. */
 MVDR_CASE(tone_far_from_the_origin) {
     enum { L = 64 };
     size_t at[L];
@@ -403,8 +404,8 @@ MVDR_CASE(tone_broadband) {
         }
 }
 
-/* A tone with twice the power of the rest of its bins, between two of them. Behind the array's gain
- * it is the whole contact. */
+/* A tone with twice the power of the rest of its bins, between two of them. After array gain it
+ * dominates the contact. */
 MVDR_CASE(tone_faint) {
     enum { L = 96 };
     const tone ship = {503.6, 21.3, -15};
@@ -418,7 +419,7 @@ MVDR_CASE(tone_faint) {
     mvdr_close(&b.f);
 }
 
-/* A tone whose level wanders over the threshold: the bin changes its mind rarely. */
+/* A tone whose level drifts across the threshold: the bin's steering changes rarely. */
 MVDR_CASE(tone_flutter) {
     enum { L = 48, UPDATES = 60 };
     bench b;
@@ -440,8 +441,8 @@ MVDR_CASE(tone_flutter) {
     mvdr_close(&b.f);
 }
 
-/* A loud and steady tone: the bin is steered elsewhere now and then only, and nothing is lost by
- * that beside a stage that has just found it. */
+/* A loud and steady tone: the bin's frequency is updated only rarely, without a loss compared with
+ * a stage that has just found it. */
 MVDR_CASE(tone_steady) {
     enum { L = 12, UPDATES = 120 };
     for (int level_db = 20; level_db <= 80; level_db += 60) {
@@ -476,7 +477,7 @@ MVDR_CASE(tone_steady) {
 }
 
 /* A tone that begins, wanders and ends, from few snapshots and from many: the whole spectrum is
- * that of the frequency in use, whatever was kept from before. */
+ * that of the current frequency, without remains of earlier ones. */
 MVDR_CASE(tone_comes_and_goes) {
     enum { UPDATES = 60 };
     static const size_t lengths[] = {12, 13, 40};
@@ -503,7 +504,7 @@ MVDR_CASE(tone_comes_and_goes) {
     }
 }
 
-/* Bad values, masked sensors, nothing new, a reset and silence. */
+/* Bad values, masked sensors, no new snapshots, a reset and silence. */
 static void go_through_faults(site *site, double alpha) {
     enum { L = 32 };
     const tone ship = {501.9, 21.3, 10};
@@ -567,8 +568,9 @@ static double find_highest(bench *b, const double *az_deg, float *power, float *
     return lost_db;
 }
 
-/* A coarse grid shows every cell's own maximum, found the plain way: a tone and a broadband source,
- * both between its directions; nothing falls and nothing exceeds what is there. */
+/* A coarse grid shows every cell's own maximum, compared with a direct search: a tone and a
+ * broadband source, both between its directions; no value falls and none exceeds the true maximum.
+ */
 MVDR_CASE(tone_cells) {
     enum { L = 48 };
     const tone ship = {503.6, 43.05, 10};
@@ -607,7 +609,8 @@ static cplx phase_of(const mvdr_fixture *f, size_t k, double az_deg, double hz) 
     return cexp(2 * M_PI * I * hz * mvdr_delay(f, k, az_deg));
 }
 
-/* Noise of 1 and a ship's, in bins as a Hann window relates them: [snapshot][bin][sensor]. */
+/* Noise of 1 and a ship's noise, correlated between bins as by a Hann window:
+ * [snapshot][bin][sensor]. */
 static sonar_c32 *record_continuum(const mvdr_fixture *f, size_t count, double az_deg,
                                    double level_db, uint64_t seed) {
     enum { WIDE = TOWED_BINS + 2 };
@@ -691,8 +694,9 @@ static void open_towed(mvdr_fixture *f, site *site, size_t snapshots) {
     mvdr_renew(f);
 }
 
-/* The bins that hold the tone's foot and the ship alike show either beside where it is: no contact
- * of these. Levels are those of the tone in its bin over the noise; the ship's is 12 dB. */
+/* Bins with equal power of the tone's flank and of the ship show either at a wrong bearing: these
+ * must give no contact. Levels are those of the tone in its bin over the noise; the ship's is 12
+ * dB. */
 MVDR_CASE(tone_over_a_ship) {
     enum { L = 30, SCENES = 30 };
     mvdr_fixture f;
@@ -767,8 +771,8 @@ static double spectra_apart_db(const mvdr_fixture *a, const mvdr_fixture *b) {
     return most;
 }
 
-/* A stage whose mask changes says from then on what one says that begins with this mask and the
- * block of then, whatever the masked sensors had in it. */
+/* After a change of the mask, a stage gives the results of a stage that starts with this mask and
+ * the current block, for any samples of the masked sensors. */
 static void expect_as_fresh(site *site, size_t snapshots, double level_db, float noisy) {
     const size_t windows = snapshots + 20, each = (size_t)MASKED_BINS * MASKED;
     sonar_mvdr_tones hann;

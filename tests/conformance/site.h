@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Where a stage is tried: an opened backend with its host and a queue. A conformance case takes a
- * site and knows nothing else of the hardware, so the same cases run for every backend and on every
- * path. Failed checks are counted and printed; whoever runs the cases looks at the counts. */
+/* The site of a stage under test: an opened backend with its host and a queue. A conformance case
+ * depends on the hardware only through its site, so the same cases run for every backend and path.
+ * Failed checks are counted and printed; the caller evaluates the counts. */
 #ifndef SONAR_TEST_SITE_H
 #define SONAR_TEST_SITE_H
 
@@ -9,7 +9,7 @@
 
 typedef struct site {
     const sonar_backend *backend;
-    const sonar_host *host; /* of the stages; what its `choice` says is the path */
+    const sonar_host *host; /* host of the stages; its `choice` selects the path */
     sonar_queue *queue;
     sonar_event *event;
     bool quick;       /* small sizes, for the checkers of memory and races */
@@ -22,18 +22,18 @@ typedef struct site_case {
     void (*run)(site *site);
 } site_case;
 
-/* The backend and the host stay the caller's. */
+/* The caller keeps the backend and the host. */
 site site_open(const sonar_backend *backend, const sonar_host *host);
 void site_close(site *site);
 /* ---- paths ----------------------------------------------------------------------------------- */
 
-/* What the table of choices would say: pairs of a decision and its candidate. Whatever is not in it
- * is left to the built-in rule, and so is everything without a path. */
+/* Choices as in a trained table: pairs of a decision and its candidate. Other decisions use the
+ * built-in rule; without a path all do. */
 typedef struct site_path {
     const char *name, *choice[4][2];
 } site_path;
 
-/* Stages made from now on take this path; NULL: none. For hosts whose `choice` is site_choose. */
+/* Path of stages created later; NULL: none. For hosts whose `choice` is site_choose. */
 void site_take(const site_path *path);
 const site_path *site_taken(void);
 const char *site_choose(void *ctx, const char *decision);
@@ -48,7 +48,7 @@ void site_try_all(site *site, const site_case *cases, size_t count);
 /* Counts a check; prints the first few that fail. Returns `good`. */
 bool site_expect(site *site, bool good, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Ends the program where a step that everything rests on has failed. */
+/* Ends the program if a necessary step has failed. */
 void site_require(const site *site, sonar_code code, const sonar_error *err);
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -62,7 +62,7 @@ void site_free(const site *site, sonar_buffer *buffer);
 void site_send(const site *site, const void *from, sonar_buffer *to);
 void site_fetch(const site *site, const sonar_buffer *from, void *to);
 void site_copy(const site *site, const sonar_buffer *from, sonar_buffer *to);
-/* Does the backend have memory of its own? The CPU has not. */
+/* Whether the backend has its own memory; the CPU has not. */
 bool site_is_device(const site *site);
 /* Waits for all that was enqueued. */
 void site_settle(const site *site);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Turns of looks beside those of the delays in double. */
+/* Turns of points, compared with delays in double precision. */
 #include "steer.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The cases that every backend's steering passes, written against sonar/stages.h. */
+/* Cases for every backend's steering, based on the contract in sonar/stages.h. */
 #ifndef SONAR_TEST_STEER_CASES_H
 #define SONAR_TEST_STEER_CASES_H
 

@@ -17,7 +17,7 @@ static inline void try_at_cpu(const site_case *what) {
     cr_assert(good, "%zu of %zu checks failed", site.failures, site.checks);
 }
 
-/* Small sizes; what was made there has to be given back. */
+/* Small sizes; all memory has to be freed. */
 static inline void try_at_lazy_device(const site_case *what) {
     site site = site_open(fake_backend(FAKE_LAZY), sonar_host_serial());
     site.quick = true;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* libFuzzer target for the reader of CURVE certificates. What is accepted must be keys that libzmq
- * takes, and what is refused must leave none behind. */
+/* libFuzzer target for the reader of CURVE certificates. Accepted keys must be valid for libzmq; a
+ * refused file must leave no keys behind. */
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* libFuzzer target for requests on the control socket: the input is a request to a daemon that
- * waits for samples. Every answer is a JSON object of clean UTF-8 that says whether it was taken,
- * and why not. */
+ * waits for samples. Every answer is a JSON object of clean UTF-8 that says whether the request was
+ * accepted, and if not, why. */
 #include <cjson/cJSON.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -8,7 +8,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
-/* Cuts the input into frames: a header, and as much payload as the header asks for or is left. */
+/* Splits the input into frames: a header, and the payload that it announces, or the rest of the
+ * input. */
 static void feed(sonar_assembler *assembler, const uint8_t *data, size_t bytes) {
     for (int64_t now_ns = 0; bytes >= SONAR_FRAME_HEADER_BYTES; now_ns += 200000000) {
         sonar_frame frame;
@@ -31,7 +32,7 @@ static void feed(sonar_assembler *assembler, const uint8_t *data, size_t bytes) 
     }
 }
 
-/* The last byte chooses how the assembler is set up, so that inputs stay frames from the start. */
+/* The last byte selects the assembler's options, so that inputs begin with frames. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     const uint8_t choice = bytes ? data[bytes - 1] : 0;
     const sonar_ingest_spec spec = {.array_id = 1,

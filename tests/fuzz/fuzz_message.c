@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* libFuzzer target for the tools' readers of messages. The input is a sequence of messages, each a
  * header, a zero byte or the end, and for sonar-watch the rest as its array. sonar-watch reads the
- * first; sonar-check takes all, in turn as truth and as detections. */
+ * first message; sonar-check reads all, alternately as truth and as detections. */
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* libFuzzer target for navigation as a whole: the input is what comes on a line of NMEA, cut
- * anywhere, JSON with times, and questions for the heading at any time in between. */
+/* libFuzzer target for navigation: the input is the bytes of an NMEA line, split anywhere, JSON
+ * with times, and queries of the heading at any time. */
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -36,7 +36,7 @@ static void look(sonar_nav *nav, int64_t utc_ns) {
     }
 }
 
-/* Steps of a byte for what, a byte for how many bytes, and these. */
+/* Steps: a byte for the kind, a byte for the length, and the data. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const sonar_nav_spec spec = {.stale_after_s = 3};
     const int64_t most_ns = 4000000000000000000; /* of the frames and of JSON */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* NMEA sentences, as they come and with the checksum that they should have, and the JSON of a
- * navigation topic. */
+/* libFuzzer target for NMEA sentences, unchanged and with a corrected checksum, and for the JSON of
+ * a navigation topic. */
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>

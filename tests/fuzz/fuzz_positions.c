@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* libFuzzer target for files of positions: the input is the file; what is accepted is resolved as a
+/* libFuzzer target for files of positions: the input is the file; an accepted file is resolved as a
  * whole configuration. */
 #include <math.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* libFuzzer target for resolved configurations: the input throws dice for every option of the
- * table, so that nearly every input is a configuration that loads or breaks a rule between options.
- * What loads is held against what the rest of the daemon relies on. scripts/fuzz builds it;
- * SONAR_FUZZ_SHOW=1 prints the configuration of an input. */
+/* libFuzzer target for resolved configurations: the input selects a value for every option of the
+ * table, so that nearly every input is a configuration that is valid or breaks a rule between
+ * options. A valid configuration is checked for the properties that the rest of the daemon relies
+ * on. scripts/fuzz builds it; SONAR_FUZZ_SHOW=1 prints the configuration of an input. */
 #include "config/options.h"
 #include "core/core.h"
 #include "pipeline/internal.h"
@@ -27,7 +27,7 @@ typedef struct writer {
     FILE *to;
 } writer;
 
-/* 0 once the input is used up, which leaves options out. */
+/* 0 at the end of the input, which leaves options out. */
 static unsigned roll(writer *w, unsigned sides) {
     if (!w->left)
         return 0;
@@ -35,7 +35,7 @@ static unsigned roll(writer *w, unsigned sides) {
     return *w->dice++ % sides;
 }
 
-/* Mostly of a size that is met at sea, seldom an end of what is accepted. */
+/* Mostly a realistic value, seldom a limit of the accepted range. */
 static double number(writer *w, const sonar_option *o) {
     static const double sizes[] = {1,   2,    3,    8,    16,   64,   100,  128,  500,  1000,
                                    1,   0.75, 0.5,  1.5,  7,    10,   37,   50,   90,   180,
@@ -173,7 +173,7 @@ static void write_path(writer *w, const char *path) {
     w->path = path;
 }
 
-/* What has to be there mostly is, and few lists that must fit another one are. */
+/* Required options are mostly present, and lists that must match another list seldom. */
 static bool is_wanted(writer *w, const sonar_option *o) {
     bool needed = o->required;
     for (size_t i = 0; i < sonar_alternatives_count; i++)

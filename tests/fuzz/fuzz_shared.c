@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* libFuzzer target for what a digitiser says of shared memory: the input is descriptors. Whatever
- * is found lies within the segment. */
+/* libFuzzer target for descriptors of shared memory: the input is descriptors. Every block that is
+ * found lies within the segment. */
 #include "net/shared.h"
 
 #include <stdio.h>
@@ -30,7 +30,7 @@ static void set_up(void) {
     unlink(endpoint + 6);
 }
 
-/* The segment's secret is put in, or no input would ever come further. */
+/* The segment's key is inserted, since random input would never match it. */
 static void look(const uint8_t *data, size_t bytes) {
     sonar_descriptor d = {0};
     sonar_shared_block block;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* libFuzzer target for the JSON file beside a recording (sonar-replay): the input is that file; the
- * samples are 48 bytes. What is accepted is read to its end. */
+ * samples are 48 bytes. An accepted recording is read to its end. */
 #include <stdint.h>
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* libFuzzer target for recordings read back (sonar-replay): the input is the .sigmf-meta file; the
- * samples are 96 bytes. What is accepted is played to its end, as one of two
+ * samples are 96 bytes. An accepted recording is played to its end, as one of two
  * segments or of two files side by side. */
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* libFuzzer target for recorded messages (sonar-replay): the input is a .sonar-spectra file, read
- * to its end. What comes out lies in the file, one message after the other. */
+ * to its end. The messages lie in the file, one after the other. */
 #include "spectra.h"
 
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* libFuzzer target for libzmq's question who may connect (ZAP): the input is the frames of a
- * request, each behind a byte with its length. Every request has one answer of the protocol's form,
- * and a key that is on no list is never let in. */
+/* libFuzzer target for libzmq's authentication requests (ZAP): the input is the frames of a
+ * request, each preceded by a byte with its length. Every request gets one valid answer, and a key
+ * that is on no list is never admitted. */
 #include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -53,7 +53,7 @@ static bool says(const frames *f, size_t i, const void *what, size_t bytes) {
     return i < f->count && f->bytes[i] == bytes && !memcmp(f->at[i], what, bytes);
 }
 
-/* The answer's frames; it has to come. */
+/* The answer's frames; an answer is required. */
 static void take_answer(const frames *asked) {
     static char frame[ANSWER_FRAMES][FRAME_MOST];
     int bytes[ANSWER_FRAMES], count = 0, more = 1;

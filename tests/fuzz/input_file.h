@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* For targets whose reader takes the name of a file: a folder in memory, removed at the end. */
+/* For targets whose reader takes a path: a folder in memory, removed at the end. */
 #ifndef FUZZ_INPUT_FILE_H
 #define FUZZ_INPUT_FILE_H
 

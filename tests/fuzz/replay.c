@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Stands in for libFuzzer in the ordinary build: the same few hundred inputs of random bytes every
- * time, then the files of the folders that are named, whole and cut off at every eighth, so that a
- * target that no longer compiles, or breaks at once, is noticed with the tests. */
+/* Replaces libFuzzer in the ordinary build: runs a few hundred fixed random inputs, then the files
+ * of the named folders, whole and cut off at every eighth. So the tests detect a target that does
+ * not compile or fails at once. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ static void try_random(void) {
     }
 }
 
-/* Of exactly as many bytes, so that a sanitizer sees what is read beyond them. */
+/* An exact copy, so that a sanitizer detects reads beyond its end. */
 static void try_bytes(const unsigned char *data, size_t bytes) {
     unsigned char *copy = malloc(bytes ? bytes : 1);
     if (!copy)
