@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The conformance suite of the beamformer on the GPU, on every path; that the paths are taken that
- * were asked for; and times. */
+/* The conformance suite of the beamformer on the GPU, on every path; that the requested paths are
+ * taken; and times. */
 #include "conformance/cbf.h"
 #include "conformance/steer.h"
 #include "core/random.h"
@@ -26,7 +26,7 @@ static const site_path PATHS[] = {{"auto", {{0}}},
                                   {"matrix", {FIELDS("matrix", "matrix")}}};
 enum { PATH_COUNT = sizeof PATHS / sizeof *PATHS, MATRIX = 4 };
 
-/* What an array and its scan may be, and the path each of PATHS takes there for a few snapshots:
+/* Kinds of arrays and scans, and the path that each of PATHS takes there for a few snapshots:
  * general, mirrored, line or tensor cores (x). */
 struct form {
     const char *name, *far_taken, *near_taken;
@@ -42,7 +42,7 @@ static const struct form FORM[FORMS] = {
     [ALONE] = {"uniform line without a near field", "lgmlx", ""},
     [LONG] = {"uniform line of many sensors", "lgmlx", "mgmgx"}};
 
-/* By itself the far field of many snapshots stays a line's where it is one. */
+/* By default the far field of many snapshots uses the path of a line if the array is one. */
 static char far_taken(int form, int which, size_t snapshots) {
     const char *taken = FORM[form].far_taken;
     return which == 0 && snapshots >= 8 ? (taken[3] == 'l' ? 'l' : 'x') : taken[which];
@@ -52,8 +52,8 @@ static char near_taken(int form, int which, size_t snapshots) {
     return which == 0 && snapshots >= 8 ? 'x' : FORM[form].near_taken[which];
 }
 
-/* Every path rounds in its own way; the same path gives the same bits, but for the near field,
- * whose chunks depend on what shares its pass. */
+/* Paths round differently; the same path gives the same bits, except for the near field, whose
+ * chunks depend on the fields that share its pass. */
 static void compare_paths(site *site, int form, size_t snapshots, float *const *far_field,
                           float *const *near_field, size_t far_bytes, size_t near_bytes) {
     for (int i = 0; i < PATH_COUNT; i++)
@@ -70,9 +70,9 @@ static void compare_paths(site *site, int form, size_t snapshots, float *const *
         }
 }
 
-/* On a uniform line every path runs if asked for. An array that is neither uniform nor mirrored is
- * left to the general path whatever the table says, or to tensor cores. Without a table it is the
- * size and the near field that decide between line and mirrored. */
+/* On a uniform line every requested path runs. An array that is neither uniform nor mirrored uses
+ * the general path for any table, or tensor cores. Without a table the size and the near field
+ * decide between line and mirrored. */
 static void try_form(site *site, int form, size_t snapshots) {
     const sonar_cbf_spec spec = {form == LONG ? 1024 : 101,
                                  61,

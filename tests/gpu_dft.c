@@ -33,7 +33,7 @@ static void timed_call(void *ctx) {
     site_require(f->site, dft_execute(f, in, NULL, &err), &err);
 }
 
-/* A stage made as another path has it, with the same buffers. */
+/* A stage on another path, with the same buffers. */
 static void take(dft_fixture *f, const site_path *path) {
     sonar_error err = {0};
     site_take(path);
@@ -41,7 +41,7 @@ static void take(dft_fixture *f, const site_path *path) {
     site_require(f->site, f->ops->create(&f->spec, f->site->host, &f->stage, &err), &err);
 }
 
-/* Any bits will do as samples, if they are numbers. */
+/* Any finite numbers serve as samples. */
 static sonar_buffer noise_on_gpu(dft_fixture *f, sonar_dtype dtype) {
     size_t shape[2] = {f->spec.channels, f->spec.length};
     sonar_buffer here = site_buffer_in(f->site, SONAR_PINNED, dtype, 2, shape);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Every fallible call of the CUDA plugin made to fail once: a located error comes back, nothing
- * crashes, and what was begun can be destroyed. Run under a leak checker it shows that nothing is
- * lost either. */
+/* Makes every fallible call of the CUDA plugin fail once: it returns an error with a place, does
+ * not crash, and the objects can be destroyed. A leak checker shows that no memory is lost. */
 #include "cbf/cbf.h"
 #include "dft/dft.h"
 #include "gpu.h"
@@ -20,7 +19,7 @@ enum {
 };
 
 static struct gpu device;
-static size_t length; /* of the windows: the ways through the DFT differ */
+static size_t length; /* of the windows: the DFT's paths differ */
 
 static uint64_t turns[RANGES * DIRECTIONS * SENSORS];
 static double phase_turns[SENSORS], delay_s[SENSORS];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Values that change while the chain on the device runs. array.auto_mask: a sensor goes out and
- * comes back as on the CPU, window by window, and the graphs recorded with it are not run without.
- * Values that are set: tables, corrections and weights go to the device anew. */
+/* Values that change while the chain on the device runs. array.auto_mask: a sensor is masked and
+ * returns as on the CPU, window by window, and graphs recorded with it are not run without it.
+ * Values that are set: tables, corrections and weights are uploaded again. */
 #include "control/change.h"
 #include "engine/engine.h"
 #include "gpu.h"
@@ -118,7 +118,7 @@ static const sonar_config_value VALUES[] = {
     {"cbf.band_hz", "[700, 800]"},   {"mvdr.band_hz", "[620, 930]"},
     {"cbf.band_bins", "[600, 950]"},
 };
-/* Where there is room for a limit, and for modes in its place. */
+/* With memory for a limit, and for modes instead. */
 static const sonar_config_value LIMITS[] = {
     {"mvdr.white_noise_gain_db", "-1"},
     {"mvdr.white_noise_gain_db", "-20"},
@@ -130,7 +130,7 @@ static const sonar_config_value LIMITS[] = {
     {"sound_speed_mps", "1450"},
 };
 
-/* Each value takes hold with the next window, and stays; the last one until graphs have been
+/* Each value takes effect with the next window, and persists; the last one until graphs have been
  * recorded with it. */
 static void change_values(const char *mvdr, const sonar_config_value *value, size_t values) {
     static chain gpu, cpu;

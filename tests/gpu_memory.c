@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Copies between all kinds of memory, of every size and cut; and what stages take of the device
- * beside what --check-config says that they take. */
+/* Copies between all kinds of memory, of every size and split; and the stages' device memory
+ * compared with the estimate of --check-config. */
 #include "gpu.h"
 
 #include "cbf/cbf.h"
@@ -20,7 +20,7 @@ enum { SPACE_COUNT = sizeof SPACES / sizeof *SPACES };
 
 /* ---- copies ---------------------------------------------------------------------------------- */
 
-/* Rows of s16 whose ends are aligned to nothing; what lies between them has to stay. */
+/* Rows of s16 with unaligned ends; the memory between them must not change. */
 struct strip {
     size_t rows, columns, pitch, at; /* `at` elements into the buffer */
 };
@@ -37,7 +37,7 @@ static sonar_buffer whole_of(const struct strip *s, sonar_space space) {
     return gpu_buffer(&device, space, SONAR_S16, 1, (size_t[]){s->at + s->rows * s->pitch});
 }
 
-/* From host memory there and on and back: all spaces after each other. */
+/* Copies from host memory through all spaces in turn and back. */
 static void carry(const struct strip *s, sonar_space first, sonar_space second) {
     sonar_buffer a = whole_of(s, SONAR_PINNED), b = whole_of(s, first), c = whole_of(s, second),
                  d = whole_of(s, SONAR_PINNED);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The MVDR conformance suite on the CUDA plugin, with either solver and beside the CPU's stage.
+ * The MVDR conformance suite on the CUDA plugin, with both solvers, compared with the CPU's stage.
  * Exit code 0 passed, 77 no usable device.
  *
  *   gpu_mvdr [--plugin-dir DIR] [--quick] [--tiny] [--time] [--huge] [--full] [--sensors N]
@@ -29,7 +29,7 @@
 
 /* ---- solvers --------------------------------------------------------------------------------- */
 
-/* Every case again with eigenvectors: a stage whose create asks for Jacobi whatever the spec says.
+/* Every case again with eigenvectors: create requests Jacobi for any specification.
  */
 static const sonar_stage_ops *plugin_ops;
 static bool tiny; /* --tiny */
@@ -58,9 +58,9 @@ static const site_path LIBRARY = {"cusolver", {{"mvdr.eigenvectors", "cusolver"}
                                  {{"mvdr.eigenvectors", "cusolver"}, {"mvdr.cusolver", "1"}}},
                        GRID = {"grid", {{"mvdr.factor", "grid"}, {"mvdr.median", "counts"}}},
                        BIN = {"bin", {{"mvdr.factor", "bin"}, {"mvdr.median", "counts"}}};
-/* The streaming inverse with any number of sensors. */
+/* The updated inverse with any number of sensors. */
 static const site_path FOLLOW = {"follow", {{"mvdr.inverse", "follow"}}};
-/* From nothing in every window. */
+/* A solution from scratch in every window. */
 static const site_path ANEW_GRID = {"anew-grid",
                                     {{"mvdr.inverse", "anew"}, {"mvdr.factor", "grid"}}},
                        ANEW_BIN = {"anew-bin", {{"mvdr.inverse", "anew"}, {"mvdr.factor", "bin"}}};
@@ -71,8 +71,8 @@ static void keep_log(void *ctx, sonar_level level, const char *place, const char
     snprintf(logged, sizeof logged, "%s: %s", place, text);
 }
 
-/* What a stage makes on a path of a block in a scene of two sources: the spectrum, then MUSIC where
- * there is any. malloc'ed. */
+/* Results of a stage on a path for a block in a scene of two sources: the spectrum, then MUSIC if
+ * enabled. malloc'ed. */
 typedef struct surfaces {
     size_t count;
     float *value, sweeps;
@@ -106,8 +106,8 @@ static bool has_library(site *site) {
     return !logged[0];
 }
 
-/* The library makes no sweeps, Jacobi's method does; both make the same surfaces. Untrained it is
- * the library from 64 rows on, unless Jacobi was asked for. */
+/* The library makes no sweeps, Jacobi's method does; both make the same surfaces. Untrained the
+ * library is used from 64 rows on, unless Jacobi was requested. */
 static void same_by_library(site *site, const sonar_mvdr_spec *spec) {
     const surfaces library = surfaces_on(site, &LIBRARY, spec), own = surfaces_on(site, &OWN, spec),
                    untrained = surfaces_on(site, NULL, spec);
@@ -128,7 +128,7 @@ static void same_by_library(site *site, const sonar_mvdr_spec *spec) {
     free(untrained.value);
 }
 
-/* All that wants eigenvectors, odd orders and snapshot space included. */
+/* Everything that needs eigenvectors, including odd orders and snapshot space. */
 static void by_library(site *site) {
     static const size_t sensors[] = {7, 40, 90, 150, 600}, snapshots[] = {20, 80, 33, 300, 1200};
     static const struct {
@@ -146,10 +146,10 @@ static void by_library(site *site) {
             spec.solver = ways[k].solver, spec.dmr = ways[k].dmr, spec.music = ways[k].music;
             same_by_library(site, &spec);
         }
-    site_expect(site, true, "without the library there is nothing to try");
+    site_expect(site, true, "without the library there is nothing to test");
 }
 
-/* Without it the stage is what it is untrained, to the bit, and says why. */
+/* Without the library the stage gives the untrained results, bit for bit, and says why. */
 static void absent_library(site *site) {
     sonar_mvdr_spec spec = mvdr_spec(12, 30, 30, 0);
     spec.solver = SONAR_MVDR_JACOBI;
@@ -171,7 +171,7 @@ static sonar_code execute_block(mvdr_fixture *f, sonar_error *err) {
     return f->ops->execute(f->stage, f->site->queue, &f->in, f->out, &work, err);
 }
 
-/* Records an execute; false where the stage says that there can be no recording. */
+/* Records an execute; false if the stage does not support recording. */
 static bool record_block(mvdr_fixture *f, sonar_graph **graph) {
     site *site = f->site;
     const sonar_backend *b = site->backend;
@@ -185,8 +185,7 @@ static bool record_block(mvdr_fixture *f, sonar_graph **graph) {
     return !code;
 }
 
-/* Three blocks one after the other, the last two from a graph where there can be one: the same
- * bits. */
+/* Three blocks one after the other, the last two from a graph if possible: the same bits. */
 static void recorded(site *site) {
     static const struct {
         size_t sensors;
@@ -232,8 +231,8 @@ static void recorded(site *site) {
     }
 }
 
-/* A window of one snapshot, recorded before there is an inverse, then from the graph while it
- * comes, goes on, and has to be made anew: the same bits. */
+/* A window of one snapshot, recorded before an inverse exists, then run as a graph while the
+ * inverse is created, updated and recomputed: the same bits. */
 static void recorded_inverse(site *site) {
     enum { B = 70, L = 150, WINDOWS = 200 };
     const size_t windows = tiny ? 9 : WINDOWS;
@@ -273,7 +272,7 @@ static void recorded_inverse(site *site) {
 static const sonar_loading RULES[] = {SONAR_LOADING_NOISE, SONAR_LOADING_TRACE,
                                       SONAR_LOADING_ABSOLUTE};
 
-/* What two paths publish of a window, the second by a block for each bin. */
+/* Compares the results of two paths for a window, the second with a thread block for each bin. */
 static void same_by_one(site *site, const mvdr_fixture *f, const mvdr_fixture *by_one) {
     const sonar_mvdr_spec *spec = &f->spec;
     for (size_t at = 0; at < spec->bins * spec->directions; at++)
@@ -290,8 +289,8 @@ static void same_by_one(site *site, const mvdr_fixture *f, const mvdr_fixture *b
         }
 }
 
-/* Orders beside the edges of panels and squares: the oracle's spectrum, the CPU's, and the levels
- * and loadings that a block for each bin finds. One bin has no numbers, and one no data. */
+/* Orders near multiples of panels and squares, compared with the oracle's spectrum, the CPU's, and
+ * the levels and loadings of a thread block for each bin. One bin has NaN, and one no data. */
 static void orders_on_grid(site *site) {
     static const size_t orders[] = {1, 31, 33, 63, 64, 65, 95, 97, 128, 129, 161, 225, 257, 300};
     const size_t count = 3 * (tiny ? 11 : site->quick ? 8 : sizeof orders / sizeof *orders);
@@ -324,7 +323,7 @@ static void orders_on_grid(site *site) {
     }
 }
 
-/* One more snapshot at a time into a block of few: products and projections, by either solver. */
+/* One new snapshot at a time into a small block: products and projections, with both solvers. */
 static void few_of_them(site *site) {
     enum { B = 70, L = 12, WINDOWS = 3 };
     for (int solver = SONAR_MVDR_JACOBI; solver <= SONAR_MVDR_CHOLESKY; solver++) {
@@ -370,8 +369,8 @@ static float *slide_on(site *site, const site_path *way, size_t sensors) {
     return spectrum;
 }
 
-/* "size" is what the stage does untrained, to the bit: few sensors anew and each bin by itself,
- * many following; the other way is another, and as right. */
+/* "size" is the untrained choice, bit for bit: few sensors from scratch with a thread block per
+ * bin, many with an updated inverse. The other choice gives other bits with the same accuracy. */
 static void chosen_by_size(site *site) {
     static const site_path size = {"size", {{"mvdr.inverse", "size"}, {"mvdr.factor", "size"}}},
                            anew = {"anew", {{"mvdr.inverse", "anew"}}};
@@ -403,7 +402,7 @@ static void chosen_by_size(site *site) {
 
 /* ---- counts of eigenvalues ------------------------------------------------------------------- */
 
-/* Snapshots of which every sensor has one to itself: R is diagonal, its elements `even` and `odd`
+/* In each snapshot only one sensor is nonzero: R is diagonal, its elements `even` and `odd`
  * in turn, times each bin's scale. A bin's every third sensor is 80 dB above, where `loud`. */
 static sonar_c32 *apart(const sonar_mvdr_spec *spec, double even, double odd, bool loud,
                         const double *scale) {
@@ -436,7 +435,7 @@ static double median_apart(size_t n, double even, double odd, bool loud) {
 
 /* Repeated eigenvalues, also at a power of two, where a count's shift meets all of them, or at two
  * places with the median between; 80 dB above them others; all in micropascal, pascal and more. The
- * search comes from elsewhere, and back. */
+ * search starts from another value, and returns. */
 static void counts_of_repeated(site *site) {
     static const size_t orders[] = {33, 64, 98, 130, 257, 448, 800};
     static const double pairs[][2] = {{1, 1}, {0.7, 0.7}, {1, 4}, {1, 1.03}, {3, 1e4}},
@@ -470,13 +469,13 @@ static void counts_of_repeated(site *site) {
 }
 
 /* Windows that slide, jump by 60 dB and come back, of fewer snapshots than sensors or more: the
- * loading by all eigenvalues, and whether the search began at the last window or at nothing, the
- * same. The largest orders' cells hold several eigenvalues. */
+ * loading equals that from all eigenvalues, and does not depend on whether the search began at the
+ * last window's value. The largest orders' cells hold several eigenvalues. */
 static void counts_of_noise(site *site) {
     static const size_t sizes[][2] = {{70, 50}, {97, 160}, {300, 280}, {450, 900}, {800, 1000}};
     static const double gain[] = {1, 1, 1e3, 1, 0.1};
     for (size_t i = 0; i < (site->quick ? 2 : sizeof sizes / sizeof *sizes); i++) {
-        mvdr_fixture f[3]; /* on the grid, from nothing each time, by all eigenvalues */
+        mvdr_fixture f[3]; /* on the grid, from scratch each time, by all eigenvalues */
         const size_t n = sizes[i][0], l = sizes[i][1];
         sonar_mvdr_spec spec = mvdr_spec(n, 9, l, 0);
         spec.bins = 3, spec.loading = SONAR_LOADING_NOISE, spec.eps = 1;
@@ -519,8 +518,8 @@ static void counts_of_noise(site *site) {
 
 static const char *plugin_dir;
 
-/* The plugin is opened with its n-th fallible call failing, which counts on in create and execute;
- * false where already the opening fails. */
+/* The plugin is opened with its n-th fallible call failing, counted on through create and execute;
+ * false if opening already fails. */
 static bool open_failing(site *site, long n) {
     sonar_host host = *site->host;
     sonar_backend_choice again;
@@ -560,7 +559,7 @@ static void fail_each_call(site *site, const sonar_mvdr_spec *spec) {
 static void injected_failures(site *site) {
     const sonar_mvdr_spec fades = mvdr_spec(4, 5, 6, 0.5);
     sonar_mvdr_spec slides = mvdr_spec(4, 5, 6, 0);
-    slides.max_new = 1; /* so that the inverse may follow */
+    slides.max_new = 1; /* so that the inverse can be updated */
     fail_each_call(site, &fades);
     site_take(&FOLLOW);
     fail_each_call(site, &slides);
@@ -589,7 +588,7 @@ static double step_ms(mvdr_fixture *f, size_t count, const sonar_c32 *x, bool so
     return (double)(sonar_monotonic_ns() - start) * 1e-6;
 }
 
-/* `count` snapshots: a source 52 dB above unit noise, or, where that takes too long, noise alone.
+/* `count` snapshots: a source 52 dB above unit noise, or, if that takes too long, noise alone.
  */
 static sonar_c32 *input(const mvdr_fixture *f, size_t count) {
     if (f->spec.sensors * f->spec.snapshots <= 1 << 19 && !f->site->quick)
@@ -659,7 +658,7 @@ static double reference(const mvdr_fixture *f, size_t bin, size_t direction, con
 }
 
 /* Worst error of the last window in the first and the last bin: beside the oracle in all
- * directions, or in a few beside the reference; NaN where even that takes too long. */
+ * directions, or in a few beside the reference; NaN if even that takes too long. */
 static double worst_db(mvdr_fixture *f, const sonar_c32 *x) {
     const size_t bins[] = {0, timed_bins - 1},
                  looks = f->spec.sensors * f->spec.snapshots > 1 << 22 ? 2 : 8;
@@ -750,7 +749,7 @@ static void time_arrivals(site *site, size_t sensors) {
     mvdr_close(&f);
 }
 
-/* Of full rank by Cholesky factors, either loading side by side, and small ones both ways. */
+/* Full rank by Cholesky factors, with both loading rules, and small orders by both methods. */
 static void time_full(site *site) {
     static const size_t sensors[] = {64, 128, 192, 256, 512, 1024, 2048};
     printf("%zu bins, %d angles, one new snapshot an update, medians of %d\n", timed_bins, ANGLES,
@@ -786,7 +785,7 @@ static void time_all(site *site, bool huge) {
     site_take(NULL);
 }
 
-/* One new snapshot with the loading by the trace, where sizes decide. */
+/* One new snapshot with the rule trace, for which the size decides. */
 static void time_ways(site *site) {
     static const site_path *const ways[] = {&ANEW_BIN, &ANEW_GRID, &FOLLOW};
     for (size_t sensors = 64; sensors <= 512; sensors += sensors < 256 ? 64 : 128)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The whole pipeline on the device: CUDA calls of a short life made to fail once, and from then on
- * for good; many windows without growth (--windows N). What it publishes is held against the CPU's
- * in gpu_published. */
+/* The whole pipeline on the device: CUDA calls of a short run fail once, or permanently; many
+ * windows without growth of memory (--windows N). gpu_published compares its messages with the
+ * CPU's. */
 #include "feed.h"
 #include "gpu.h"
 
@@ -64,7 +64,7 @@ static long calls_at_start(long step) {
     return n;
 }
 
-/* A failure of a copy ahead of time costs nothing; any other one window. */
+/* A failure of an early copy costs no window; any other failure costs one window. */
 static void check_single_failures(long first, long step) {
     uint64_t lost = 0;
     long n = first, quiet = 0;
@@ -113,7 +113,7 @@ static void endure(size_t windows) {
                           gpu_plugin_dir(plugin_path, sizeof plugin_path), 0, NULL, &err),
                 &err, "pipeline");
     feed.digitiser.frame.type = SONAR_S16;
-    size_t settling = windows / 10 + 200; /* everything lazy has happened by then */
+    size_t settling = windows / 10 + 200; /* all lazy initialisation is done by then */
     gpu_expect(&device, feed_windows(&feed, settling), "stuck while settling");
     double host = resident_mib();
     size_t there = device.backend->memory_free(device.backend);
@@ -142,7 +142,7 @@ static int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Median of what a window takes the data thread, all surfaces made, one window at a time. */
+/* Median time of a window in the data thread with all surfaces, one window at a time. */
 static double window_us(const sonar_backend *backend) {
     static double us[TIMED];
     sonar_error err = {0};
@@ -162,8 +162,8 @@ static double window_us(const sonar_backend *backend) {
     return us[TIMED / 2];
 }
 
-/* What the graph saves, and what keeping times costs: in turns, for the machine is not always the
- * same, and the least of each. */
+/* Time saved by the graph, and cost of measuring times: measured alternately, since the machine's
+ * load varies; the least of each. */
 static void print_times(void) {
     sonar_backend plain = *device.backend, silent = *device.backend;
     const sonar_backend *const backends[] = {device.backend, &plain, &silent};

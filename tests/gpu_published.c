@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What is published, by the GPU and by the CPU: two pipelines get the same frames, a reader of each
- * takes all messages in, and they are compared one by one (published.h says how closely).
+/* Compares the messages of the GPU and of the CPU: two pipelines get the same frames, and a reader
+ * of each receives all messages, which are compared one by one (limits in published.h).
  *
- *   --self-check   the CPU in both places, one of them with samples off by a rounding error: must
- *                  pass; and by 0.15 dB: must be noticed in every topic that has levels
- *   --louder DB    the CPU in both places, one of them with louder samples: must fail
+ *   --self-check   the CPU on both sides, one of them with samples off by a rounding error: must
+ * pass; and by 0.15 dB: must be detected in every topic that has levels
+ *   --louder DB    the CPU on both sides, one of them with louder samples: must fail
  *   --tiny         two small arrays, for the checkers of memory and races */
 #include "feed.h"
 #include "gpu.h"
@@ -24,11 +24,11 @@ static const uint32_t all_topics = SONAR_WANT(SONAR_STATUS) - 1;
 
 /* ---- what is tried --------------------------------------------------------------------------- */
 
-/* How the stream is sent and what of it is wanted. */
+/* How the stream is sent and which topics are requested. */
 enum {
     RESTARTS = 1,  /* a new epoch in the middle */
     SUBSETS = 2,   /* a window for every set of topics */
-    CORRECTED = 4, /* every sensor with a gain, a phase and a delay of its own */
+    CORRECTED = 4, /* every sensor with its own gain, phase and delay */
     MIXED = 8,     /* also with stages on both sides, in every mixture */
     CPU_MVDR = 16, /* the MVDR stays on the host */
 };
@@ -44,7 +44,7 @@ struct shape {
     sonar_dtype type;
     uint32_t frame; /* samples */
     uint32_t blocks;
-    unsigned lost; /* one frame in so many, 0: none */
+    unsigned lost; /* one frame in this many is lost, 0: none */
     size_t windows;
     unsigned how;
 };
@@ -307,7 +307,7 @@ static void write_config(const struct shape *shape, struct text *text) {
 
 /* ---- two pipelines --------------------------------------------------------------------------- */
 
-/* What is held against the CPU, and how wrong its samples are. */
+/* The pipeline that is compared with the CPU's, and the errors of its samples. */
 struct trial {
     const char *backend;         /* as its headers call it */
     const struct layout *layout; /* NULL: all on `backend` */
@@ -329,7 +329,7 @@ struct pair {
     uint64_t offered;            /* windows */
     uint64_t messages, contacts; /* compared */
     uint32_t wanted;
-    double used[SONAR_SURFACES + 1]; /* one more for a topic nobody knows */
+    double used[SONAR_SURFACES + 1]; /* one more for an unknown topic */
     bool broken;                     /* nothing more can be compared */
 };
 
@@ -356,7 +356,7 @@ static void open_side(struct pair *pair, int side, const char *text) {
     feed->digitiser = digitiser_open(feed->in, 1, 0, 1, 1);
 }
 
-/* A loud ship, a weak contact, a tone, and a boat near by. */
+/* A loud ship, a weak contact, a tone, and a nearby boat. */
 static void open_sea(struct pair *pair) {
     const double noise = 4;
     const sea_source source[] = {
@@ -461,7 +461,7 @@ static uint64_t windows_until(const struct pair *pair, uint64_t samples) {
                                             : (samples - c->specs.window_length) / c->specs.hop + 1;
 }
 
-/* Enough for so many more windows. What is lost is lost early enough to be decided about. */
+/* Sends samples for more windows. Losses are early enough that their windows are completed. */
 static void send_windows(struct pair *pair, size_t windows, bool may_lose) {
     const sonar_config *c = pair->side[WANT].config;
     uint64_t goal = windows_until(pair, pair->sent) + windows;
@@ -515,7 +515,8 @@ static unsigned topics_of(const struct pair *pair) {
     return (unsigned)__builtin_popcount(topics);
 }
 
-/* Until all windows that the samples make are decided about and worked off; how many were offered.
+/* Waits until all windows of the samples are offered or given up, and processed; returns the number
+ * offered.
  */
 static uint64_t await_windows(struct pair *pair, int side) {
     const feed *feed = &pair->side[side];
@@ -568,7 +569,7 @@ static bool receive_pair(struct pair *pair) {
     return here;
 }
 
-/* All that is published of the samples sent so far. */
+/* Compares all messages for the samples sent so far. */
 static void check_windows(struct pair *pair) {
     uint64_t offered[PAIR];
     for (int side = 0; side < PAIR; side++)
@@ -589,7 +590,7 @@ static void run_windows(struct pair *pair, uint32_t topics, size_t windows, bool
     check_windows(pair);
 }
 
-/* Counters, and that nothing was published beyond what was compared. */
+/* Compares counters, and checks that no further message was published. */
 static void check_status(struct pair *pair) {
     sonar_error err = {0};
     sonar_output_counters out;
@@ -615,8 +616,8 @@ static void report(const struct pair *pair) {
     printf("\n");
 }
 
-/* Every set of the topics that something has to be computed for, each by one request more: a
- * connection has a thousand of them. */
+/* Every set of the computed topics, with one request per step, since a connection is limited to a
+ * thousand requests. */
 static void run_sets(struct pair *pair) {
     const uint32_t computed =
         all_topics & ~(SONAR_WANT(SONAR_ELEMENT_MISSING) | SONAR_WANT(SONAR_ELEMENT_POSITION));
@@ -702,7 +703,7 @@ static int run_alone(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
-    setvbuf(stdout, NULL, _IOLBF, 0); /* whoever loses patience with it shall see how far it came */
+    setvbuf(stdout, NULL, _IOLBF, 0); /* shows the progress of a long run */
     int leave = run_alone(argc, argv);
     if (leave < 0)
         leave = gpu_open(&device, argc, argv);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What the thread sanitizer must see of the DFT and the beamformer: stages made on several threads
- * at once (FFTW's planner is not thread-safe) and executed on a pool of three workers. */
+/* The DFT and the beamformer under the thread sanitizer: stages created on several threads at once
+ * (FFTW's planner is not thread-safe) and executed on a pool of three workers. */
 #include "cbf/cbf.h"
 #include "core/core.h"
 #include "dft/dft.h"

@@ -2,11 +2,11 @@
 /*
  * Every call of ours that can fail is made to fail once: the n-th allocation, thread, descriptor or
  * socket call of "read the configuration, make the pipeline, start and stop it", for n = 1, 2, ...
- * until one run gets by without a failure. Each must end in an error with a place and a sentence;
- * nothing may be left over: descriptors and threads are counted here, memory by LeakSanitizer.
+ * until one run gets by without a failure. Each must end in an error with a place and a sentence
+ * and leave no resources behind: descriptors and threads are counted here, memory by LeakSanitizer.
  *
- * The linker's --wrap catches exactly the calls made in libsonar (and in this file): those that
- * libzmq, FFTW, libyaml and cJSON make within themselves are not ours to mend.
+ * The linker's --wrap catches exactly the calls made in libsonar (and in this file): calls inside
+ * libzmq, FFTW, libyaml and cJSON are not tested.
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -28,19 +28,20 @@ enum family { MEMORY = 1, SYSTEM = 2, LATER = 4 };
 static atomic_int family, calls, fail_at; /* fail_at 0: count only */
 static const char *_Atomic failed;        /* name of the call that failed */
 
-/* Files that are there to be missed: without them a value is unknown or the built-in rule holds,
- * and the log says so. */
+/* Optional files: without them a value is unknown or the built-in rule holds, and the log says so.
+ */
 static const char *name_of_open(const char *path) {
     bool of_kernel = !strncmp(path, "/proc/", 6) || !strncmp(path, "/sys/", 5);
     return of_kernel ? "fopen of the kernel's" : "fopen";
 }
 
-/* Ingest receives with the threads it gets, and the log says with how many. */
+/* Ingest works with the threads that could be started, and the log gives their number. */
 static const char *name_of_start(void) {
     return gettid() == getpid() ? "pthread_create" : "pthread_create by ingest";
 }
 
-/* Harmless alone: those files, those threads and the linger at close have a fallback. */
+/* Harmless when they fail alone: these files, these threads and the linger at close have a
+ * fallback. */
 static bool harmless(const char *name) {
     static const char *const all[] = {"fopen of the kernel's", "pthread_create by ingest",
                                       "zmq_setsockopt of ZMQ_LINGER"};
@@ -113,7 +114,7 @@ static void check_error(sonar_code code, const sonar_error *err) {
         problem("the error has the wrong code", err->text);
 }
 
-/* Stops short of the first failure. True: it got by without one. */
+/* Runs until the first failure. True: no call failed. */
 static bool run_pipeline(const sonar_config *config) {
     sonar_pipeline *pipeline = NULL;
     sonar_error err = {0};
@@ -132,7 +133,7 @@ static bool run_pipeline(const sonar_config *config) {
     return !code;
 }
 
-/* A note or a warning for which there was no memory is told as "and 1 more". */
+/* A note or a warning without memory is reported as "and 1 more". */
 static bool tells_of_more(const sonar_report *report) {
     char said[4096] = "";
     FILE *file = tmpfile();
@@ -239,7 +240,7 @@ static void write_config(const char *socket, const char *array, const char *shad
 static const char line[] = "geometry: {line: {sensors: 6, spacing_m: 0.75}}, mask: [2], "
                            "gain_db: [1, 2, 3, 4, 5, 6]";
 
-/* A configuration with mistakes must be refused as ever: with or without memory. */
+/* A configuration with mistakes must be refused with or without memory. */
 static bool refused(void) {
     sonar_config *config = NULL;
     sonar_report *report = sonar_report_create();
@@ -256,7 +257,7 @@ static bool refused(void) {
 int main(void) {
     place = box_open();
     write_config("pull", line, "{chebyshev: {sidelobe_db: 30}}");
-    run(); /* whatever libraries set up once */
+    run(); /* one-time initialisation of libraries */
     int memory = sweep(MEMORY, run, true);
     int system = sweep(SYSTEM, run, true);
     lose_threads();

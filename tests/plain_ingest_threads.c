@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Threads that book frames and the data thread at the window queue and the sample ring as fast as
- * they can, for ThreadSanitizer: every window read must be whole, in order, and accounted for. */
+/* Ingest threads and the data thread use the window queue and the sample ring as fast as possible,
+ * for ThreadSanitizer: every window must be complete, in order, and accounted for. */
 #include "ingest/assembler.h"
 
 #include <math.h>
@@ -17,7 +17,7 @@ enum { THREADS_MOST = 3, BLOCKS = 3 };
 struct stage {
     sonar_assembler *assembler;
     size_t channels;
-    size_t threads, blocks; /* frames of that many blocks of channels, each its share of them */
+    size_t threads, blocks; /* number of blocks of channels, which share the channels */
     pthread_mutex_t turn;
     uint64_t frames, next; /* of each block; number of the next of them all, under turn */
     uint64_t early;        /* samples seen before a window was offered with them */
@@ -46,7 +46,7 @@ static sonar_frame frame_of(const struct stage *stage, uint64_t number) {
                          .fs_hz = 1000};
 }
 
-/* The time lets a new epoch in at once, though no frame carries the whole array. */
+/* The clock makes a new epoch be adopted at once, although no frame has the whole array. */
 static int64_t time_of(const struct stage *stage, uint64_t number) {
     const uint64_t f = number / stage->blocks;
     return (int64_t)(number + (f >= stage->frames / 2 ? 2000000000 : 0));
@@ -98,8 +98,8 @@ static void check(const sonar_window *window) {
         fail("a window was overwritten while it was read");
 }
 
-/* What is told to be ready is there, beyond the window that is held, as far as its being held
- * keeps the ring from coming around. With overload: drop_oldest frames may be lost anywhere. */
+/* Samples that are reported as ready are present, beyond the held window, as far as holding it
+ * prevents the ring from wrapping. With overload: drop_oldest frames may be lost anywhere. */
 static void check_ready(struct stage *stage, const sonar_window *window) {
     uint64_t end = sonar_assembler_ready(stage->assembler), restart = stage->frames / 2 * FRAME;
     uint64_t capacity = window->ring.shape[1];
@@ -110,7 +110,7 @@ static void check_ready(struct stage *stage, const sonar_window *window) {
         if (index / FRAME % LOST == LOST - 1 || (window->epoch == 1 && index >= restart))
             continue;
         if (test_window_errors(window, index, 1))
-            fail("samples were told before they were there");
+            fail("samples were reported before they were present");
         stage->early++;
     }
 }

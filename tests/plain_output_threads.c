@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* All threads of the publisher at once, for ThreadSanitizer: a data thread posts and reclaims, a
- * control thread posts the status and reads counters, readers come and go, and stop falls into the
- * middle. Every result must come back exactly once. */
+ * control thread posts the status and reads counters, readers join and leave, and stop is called in
+ * the middle. Every result must be returned exactly once. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -82,7 +82,7 @@ static bool round_of(bool block, bool cut) {
     pthread_create(&data, NULL, data_main, cut ? output : NULL);
     pthread_create(&control, NULL, control_main, NULL);
     pthread_create(&reader, NULL, reader_main, peers);
-    if (cut) { /* under the feet of a data thread that still posts */
+    if (cut) { /* while the data thread still posts */
         usleep(100000);
         sonar_output_stop(output, 10);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* The whole pipeline in one process for ThreadSanitizer: a digitiser, a subscriber and the control
- * thread, with both overload policies, on the CPU and on a device, stopped when all is said, in the
- * middle of it, and started again in the same process. */
+ * thread, with both overload policies, on the CPU and on a device, stopped at the end of the stream
+ * or in the middle, and started again in the same process. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -100,8 +100,8 @@ static void *listen_in(void *arg) {
     return NULL;
 }
 
-/* Runs a pipeline for so many ticks of 10 ms, or until the windows have come that have to, with all
- * threads about it, and stops it. */
+/* Runs a pipeline with all threads for a number of ticks of 10 ms, or until the required windows
+ * have come, and stops it. */
 static void run(struct scene *scene, sonar_pipeline *pipeline, int ticks, int timeout_ms) {
     pthread_t reader, digitiser;
     sonar_error err;
@@ -150,7 +150,7 @@ static void play(struct scene *scene, const struct layout *layout, const char *o
         fail("nothing was logged", overload);
 }
 
-/* All windows, and left in the middle. */
+/* All windows, and stopped in the middle. */
 static void play_block(struct scene *scene, const struct layout *layout) {
     play(scene, layout, "block", WINDOWS, 0, 5000);
     if (scene->windows < WINDOWS) {
@@ -173,7 +173,7 @@ int main(void) {
             fail("hardly a window came", scene.overload);
         play(&scene, NULL, "drop_oldest", 0, 3, 0);
         play(&scene, NULL, "drop_oldest", 0, 0, 0);
-        /* its copies ahead of time may see samples in the making where windows are dropped */
+        /* its early copies may read samples that are being written if windows are dropped */
         fake = (struct fake_device){0};
         play_block(&scene, &device);
     }

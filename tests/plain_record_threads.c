@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The recorder with all its threads at once, for ThreadSanitizer: samples or messages are filled as
- * fast as they come, while a control thread starts and stops it, describes it anew and reads it.
- * What was neither recorded nor counted as lost must not exist. */
+/* The recorder with all its threads at once, for ThreadSanitizer: samples or messages are added as
+ * fast as possible, while a control thread starts and stops it, changes its description and reads
+ * its state. All data must be either recorded or counted as lost. */
 #include <dirent.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -121,8 +121,8 @@ static uint64_t clear_folder(const char *ending) {
     return bytes;
 }
 
-/* What was given is written or counted; a recorder that is stopped now and then may count as lost
- * what came just then. */
+/* All data are written or counted; a recorder that is stopped at times may count data of that
+ * moment as lost. */
 static void round_of(sonar_record_kind kind, bool slowly, bool stops) {
     const bool raw = kind == SONAR_RECORD_RAW;
     sonar_recorder_spec spec = spec_of(kind);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The daemon besieged by peers that libzmq would never make: half-open connections, crowds, resets,
- * messages whose parts never end, hoards of subscriptions, digitisers that die, readers that pause.
- * After every campaign the daemon must live, count what was sent to the frame, and give its memory
- * back. plain_soak is the siege by peers that keep to the protocol.
+ * The daemon under attack by peers that do not use libzmq: half-open connections, crowds, resets,
+ * endless messages, very many subscriptions, digitisers that die, readers that pause. After every
+ * campaign the daemon must run, count all sent frames exactly, and free its memory. plain_soak
+ * tests peers that keep to the protocol.
  *
  *   plain_siege [--seconds N] [--over TRANSPORT] [--part K | --campaign NAME]
  *
- * By default every campaign comes once over TCP, once over ipc, and those on keys over CURVE.
- * --part: the K-th of three parts of the campaigns, which take about as long as each other, against
- * a daemon of its own.
+ * By default every campaign runs once over TCP and once over ipc, and those about keys over CURVE.
+ * --part: the K-th of three parts of the campaigns, of about equal duration, each with a new
+ * daemon.
  */
 #include <getopt.h>
 #include <grp.h>
@@ -34,8 +34,8 @@
 #include "zmtp.h"
 
 enum { CHANNELS = 4, FRAME = 256, PAYLOAD = CHANNELS * FRAME * 4, CROWD = 1300 };
-/* What the daemon may hold beyond its rest (docs/threats.md): malloc keeps as much of what was
- * freed (sonar_keep_freed_memory), and a crowd of 1024 that has come and gone leaves 40 MiB. */
+/* Memory that the daemon may hold above its idle state (docs/threats.md): malloc keeps this much
+ * freed memory (sonar_keep_freed_memory), and a crowd of 1024 leaves 40 MiB. */
 enum { TOPIC = 120 }; /* bytes, nearly the longest that is taken */
 enum { MIB = 1 << 20, GROWTH_MOST = 256 * MIB, PATIENCE_MS = 60000 };
 
@@ -95,8 +95,8 @@ static void write_certificate(struct siege *s, const char *name, const char *pub
     box_write(&s->box, name, "curve\n    public-key = \"%s\"\n%s", public_key, line);
 }
 
-/* The daemon's keys, those of the honest digitiser and reader, and another reader's; what the
- * configuration says of them. */
+/* Makes the keys of the daemon, of the honest digitiser and reader, and of another reader, and the
+ * configuration's text for them. */
 static const char *make_keys(struct siege *s) {
     char server_secret[41];
     zmq_curve_keypair(s->server_key, server_secret);
@@ -190,7 +190,7 @@ static subscriber reader_of(const struct siege *s, const char *topic) {
     return reader;
 }
 
-/* The first status whose number at `path` is at least `value`, or the siege is over. */
+/* Waits for a status whose number at `path` is at least `value`, or ends the siege. */
 static message status_with(struct siege *s, const char *path, double value) {
     message m;
     subscriber reader = reader_of(s, "status");
@@ -227,8 +227,8 @@ static void check(struct siege *s, const char *campaign) {
     message_free(&m);
 }
 
-/* Freed memory that is kept aside has the daemon open the samples' socket anew, at the cost of what
- * it holds, every 3 s for at most 10: until that is over. */
+/* Quarantined freed memory makes the daemon reopen the samples' socket, and lose its messages,
+ * every 3 s for at most 10 s. Waits until that is over. */
 static void await_rest(struct siege *s) {
     const char *counter = "frames.peers.reopened_memory";
     double before, now = number_now(s, counter);
@@ -272,7 +272,7 @@ static int join(const struct siege *s, const char *endpoint, const char *type) {
     return join_from(s, endpoint, type, NULL);
 }
 
-/* As join, as often as it takes: who came too often before has to stay out for a while. */
+/* Like join, repeated until it succeeds: a peer that connected too often is refused for a while. */
 static int join_at_last(const struct siege *s, const char *endpoint, const char *type) {
     int fd = -1;
     for (int i = 0; i < 300 && (fd = join(s, endpoint, type)) < 0; i++)
@@ -281,7 +281,7 @@ static int join_at_last(const struct siege *s, const char *endpoint, const char 
     return fd;
 }
 
-/* Silent, half a greeting, rubbish, the wrong kind of socket. */
+/* Silent peers, half a greeting, random bytes, the wrong type of socket. */
 static void strangers(struct siege *s) {
     static const char *const type[] = {"REQ", "DEALER", "PUB", "PULL", "XPUB", "NONE"};
     int fd[120];
@@ -300,16 +300,17 @@ static void strangers(struct siege *s) {
         i % 3 ? close(fd[i]) : zmtp_reset(fd[i]);
 }
 
-/* Fills the gaps in a crowd that has introduced itself, so that nobody is hung up on after 10 s. */
+/* Replaces lost members of a crowd that has completed its handshakes, so that none is disconnected
+ * after 10 s. */
 static void gather(int *fd, const char *endpoint, const char *type) {
     for (int i = 0; i < CROWD; i++)
         if (fd[i] < 0 && (fd[i] = zmtp_connect(endpoint)) >= 0)
             zmtp_introduce(fd[i], type);
 }
 
-/* More connections than a socket serves: some are refused, for their number or for coming too
- * often, and the reader that was there before stays. However slow the machine is, the crowd stays
- * until that has happened. */
+/* More connections than a socket serves: some are refused, for their number or for their rate, and
+ * the earlier reader stays connected. The crowd stays until that has happened, on a machine of any
+ * speed. */
 static void crowd(struct siege *s, const char *endpoint, const char *type, const char *refused,
                   const char *too_often) {
     static int fd[CROWD];
@@ -328,7 +329,7 @@ static void crowd(struct siege *s, const char *endpoint, const char *type, const
                receive_until(&reader, "status", too_often, before_too + 1, 1000, &m);
     }
     if (!full)
-        die(s, "nobody of a crowd is refused");
+        die(s, "no peer of a crowd is refused");
     double connected = header_number(m.head, "frames.peers.connected");
     expect(connected <= 1024, "connections", connected, 1024);
     message_free(&m);
@@ -342,8 +343,8 @@ static void crowds(struct siege *s) {
     crowd(s, s->out, "SUB", "output.peers.refused", "output.peers.failed.too_often");
 }
 
-/* Several processes that connect as fast as they can: libzmq aborts where it finds no descriptor
- * for a connection to an ipc endpoint, so they have to be refused as fast. */
+/* Several processes that connect as fast as they can: libzmq aborts if it has no descriptor for a
+ * connection to an ipc endpoint, so they have to be refused as fast. */
 static void bursts(struct siege *s) {
     enum { PROCESSES = 6, EACH = 3000 };
     const struct rlimit few = {4096, 4096};
@@ -363,8 +364,8 @@ static void bursts(struct siege *s) {
         die(s, "the daemon is gone");
 }
 
-/* Connections up to the limit of descriptors, at all sockets: libzmq aborts where it finds none for
- * a connection to an ipc endpoint. Whoever comes afterwards is served. */
+/* Connections up to the limit of descriptors, at all sockets: libzmq aborts without a descriptor
+ * for a connection to an ipc endpoint. Later peers are served. */
 static void descriptors(struct siege *s) {
     enum { EACH = 1400 };
     static const rlim_t limit[] = {1024, 256};
@@ -424,7 +425,7 @@ static void endless(struct siege *s, const char *endpoint, const char *type, siz
     check_memory(s, "memory after parts without end");
 }
 
-/* The same at the control socket, which cuts the connection. */
+/* The same at the control socket, which closes the connection. */
 static void endless_request(struct siege *s) {
     size_t sent = 0;
     int fd = -1;
@@ -440,7 +441,7 @@ static void endless_request(struct siege *s) {
     check_memory(s, "memory after a request without end");
 }
 
-/* The samples' socket is opened again for what digitisers do, and for nothing that others do. */
+/* The samples' socket is reopened only because of digitisers, never because of other peers. */
 static void endless_parts(struct siege *s) {
     const char *samples = "frames.peers.reopened_memory";
     endless(s, s->in, "PUSH", MIB, samples);
@@ -461,7 +462,7 @@ static bool subscribe_raw(int fd, int number, size_t bytes) {
     return zmtp_bytes(fd, frame, 9 + bytes, 1000);
 }
 
-/* Readers that want thousands of long topics faster than they are taken, and reset. */
+/* Readers that subscribe to thousands of long topics faster than they are processed, and reset. */
 static void hoards(struct siege *s) {
     for (int round = 0; round < 3; round++) {
         int fd[6];
@@ -487,8 +488,8 @@ static void hoards(struct siege *s) {
     check_memory(s, "memory after hoards of subscriptions");
 }
 
-/* Subscriptions without a pause, faster than libzmq takes them in: it does not come back to the
- * daemon while there are more, which is to end the flood all the same. */
+/* Subscriptions without a pause, faster than libzmq processes them: libzmq does not return to the
+ * daemon while more arrive, and the daemon must still end the flood. */
 static void flood(const struct siege *s, int number) {
     int fd = -1;
     for (int i = 0; i < 300 && fd < 0; i++, usleep(200000)) { /* perhaps too often by now */
@@ -538,7 +539,7 @@ static void deaths(struct siege *s) {
     check_memory(s, "memory after deaths");
 }
 
-/* Complete messages until no more are taken; how many were. */
+/* Sends complete messages until no more are accepted; returns their number. */
 static int fill(int fd, size_t part_bytes) {
     int count = 0;
     while (fd >= 0 && count < 10000 && zmtp_part(fd, 1, part_bytes, false, 100))
@@ -546,7 +547,7 @@ static int fill(int fd, size_t part_bytes) {
     return count;
 }
 
-/* A counter, once nothing changes any more. */
+/* A counter, once it no longer changes. */
 static double settled(struct siege *s, const char *path) {
     double before, now = number_now(s, path);
     do {
@@ -557,16 +558,16 @@ static double settled(struct siege *s, const char *path) {
     return now;
 }
 
-/* What came of messages that were on their way when their connection was reset, only the daemon
- * knows: they are counted from what it says once nothing changes any more. */
+/* Only the daemon knows whether messages arrived before their connection was reset, so its counter
+ * is used once it no longer changes. */
 static void count_anew(struct siege *s, double most) {
     const double now = settled(s, "frames.received");
     expect(now <= s->sent + most, "messages of the dead", now, s->sent + most);
     s->sent = now;
 }
 
-/* The daemon's thread is far behind, so the input of all connections is stopped; their peers die;
- * everything that libzmq does by a timer happens; the thread goes on. */
+/* The daemon's thread is stopped, so the input of all connections stops; their peers die; all of
+ * libzmq's timers expire; the thread resumes. */
 static void die_behind(struct siege *s, const char *thread_name, const char *endpoint,
                        const char *type, size_t part_bytes) {
     int fd[8], sent = 0;
@@ -595,8 +596,8 @@ static void deaths_behind(struct siege *s) {
     check_memory(s, "memory after deaths behind");
 }
 
-/* Killed and started again under a feed in real time, as a service manager does: how long it takes
- * until somebody who waits has a spectrum. */
+/* Killed and restarted during a feed in real time, as by a service manager: measures the time until
+ * a waiting reader has a spectrum. */
 static void restarts(struct siege *s) {
     const int64_t frame_ns = (int64_t)FRAME * 1000000000 / 8000;
     message m;
@@ -624,7 +625,7 @@ static void restarts(struct siege *s) {
     count_anew(s, before + since);
 }
 
-/* A reader that pauses for longer than heartbeats would let it, and reads on. */
+/* A reader that pauses for longer than heartbeats would allow, and then reads on. */
 static void pauses(struct siege *s) {
     message m;
     int one = 1, silent = join_at_last(s, s->out, "SUB");
@@ -649,14 +650,14 @@ static void pauses(struct siege *s) {
 
 enum { PROCESSES_MOST = 8 };
 
-/* What the connections of one attacker do. */
+/* Behaviour of one attacker's connections. */
 struct visit {
     const char *name;
     double rate_hz; /* of them all; 0: each process floods, is hung up on and comes again */
     int processes, topics, held;
     size_t bytes; /* of a topic */
     bool many;    /* from many addresses */
-    bool always;  /* not in a long siege alone */
+    bool always;  /* also in a short siege */
 };
 
 /* An address that is not that of honest readers, where the transport has any. */
@@ -751,8 +752,8 @@ static void visit(const struct siege *s, const struct visit *v, int process) {
     }
 }
 
-/* Windows that an honest reader gets while frames come in real time, and how others fare that join
- * meanwhile, one after the other, until their first window. */
+/* Counts windows that an honest reader gets while frames come in real time. Meanwhile other readers
+ * join one after the other, each until its first window. */
 struct watch_kept {
     int got, joined;
     double gap_s, join_s; /* the longest */
@@ -806,9 +807,8 @@ static void keep_watch(struct siege *s, subscriber *reader, int frames, struct w
     }
 }
 
-/* What has been lost by now, and sockets that were opened again. Windows and results given up as
- * computing and sending are too slow may be those of a machine that has other work, unless the
- * siege is a long one. */
+/* Losses so far, and reopened sockets. Windows and results that are dropped because computing and
+ * sending are too slow do not count in a short siege, since the machine may be busy. */
 static double losses(struct siege *s, bool tell) {
     static const char *const path[] = {"samples.missing",
                                        "windows.dropped.missing",
@@ -845,7 +845,7 @@ static void stop_and_start(struct siege *s) {
     s->frame.sequence = s->frame.first_sample = 0;
 }
 
-/* Whoever waits gets his window at the latest when nothing is attacked any more. */
+/* A waiting reader gets its window at the latest after the attack. */
 static void await_newcomer(struct siege *s, subscriber *reader, struct watch_kept *kept) {
     for (int i = 0; i < PATIENCE_MS / 1000 && kept->newcomer.socket; i++)
         keep_watch(s, reader, 32, kept);
@@ -853,12 +853,12 @@ static void await_newcomer(struct siege *s, subscriber *reader, struct watch_kep
         die(s, "a reader that joined under siege got no window");
 }
 
-/* What the daemon has counted by now. */
+/* The daemon's counts at one moment. */
 struct stand {
     double processed, lost, late, accepted;
 };
 
-/* In this order: what a daemon lost as it started may not be in the status yet. */
+/* In this order, since losses during the daemon's start may not be in the status yet. */
 static struct stand stand_of(struct siege *s) {
     struct stand now = {.processed = settled(s, "windows.processed")};
     now.lost = losses(s, false);
@@ -880,7 +880,7 @@ static void judge(struct siege *s, const struct visit *v, struct stand before,
     expect(!kept->newcomers || kept->joined > 0, "readers that joined", kept->joined, 1);
     if (INSTRUMENTED)
         return;
-    /* As for losses: results given up may be the machine's, but never most of them. */
+    /* As for losses: dropped results may be due to a busy machine, but never most of them. */
     const double due = fmax(0.95 * windows - (s->lasting ? 0 : late), 0.75 * windows);
     expect(kept->got >= due && windows > 0, v->name, kept->got, due);
     if (s->lasting) {
@@ -1000,8 +1000,8 @@ static void stops(struct siege *s) {
     besiege_readers(s, &of, true);
 }
 
-/* At a port that speaks CURVE: plain peers, rubbish, halves of handshakes and wrong keys, all at
- * once. Each is counted once, by its cause, and nothing else changes. */
+/* At a port with CURVE: plain peers, random bytes, half handshakes and wrong keys, all at once.
+ * Each is counted once, by its cause, and no other counter changes. */
 static void burglars(struct siege *s) {
     enum { EACH = 60, RAW = 4, CAUSES = 4 };
     static const char *const cause[] = {"unknown_key", "wrong_mechanism", "malformed",
@@ -1049,7 +1049,7 @@ static void burglars(struct siege *s) {
 
 enum { PLAIN = 1, KEYS = 2, PARTS = 3 };
 
-/* Which campaigns come: all where `only` is NULL and `part` is 0. */
+/* Whether a campaign is selected: all if `only` is NULL and `part` is 0. */
 struct choice {
     const char *only;
     int part;
@@ -1135,8 +1135,7 @@ int main(int argc, char **argv) {
             choice.part = atoi(optarg);
         else if (c != 's' || !((seconds = atof(optarg)) > 0))
             return 2;
-    /* Freed memory that is kept aside would make the daemon open its sockets anew, at the cost of
-     * what they hold. */
+    /* Quarantined freed memory would make the daemon reopen its sockets and lose their messages. */
     if (INSTRUMENTED)
         setenv("ASAN_OPTIONS",
                "detect_leaks=1:quarantine_size_mb=8:allocator_release_to_os_interval_ms=100", 1);

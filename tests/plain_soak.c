@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The daemon under siege, compressed: digitisers that drop, repeat, reorder and lie, subscribers
- * that join, stall and leave without pause, rubbish on both sockets. At the end it must be alive,
- * every message and window accounted for, and neither memory nor descriptors may have grown.
+ * The daemon under heavy load for a short time: digitisers that drop, repeat, reorder and falsify
+ * frames, subscribers that join, stall and leave without pause, random bytes on both sockets. At
+ * the end it must run, every message and window must be accounted for, and neither memory nor
+ * descriptors may have grown.
  *
  *   plain_soak [--windows N]      windows to process in each overload mode, default 10000
  */
@@ -48,7 +49,7 @@ struct siege {
     void *context, *push[BLOCKS];
     sonar_frame frame[BLOCKS];
     uint8_t payload[PAYLOAD];
-    uint64_t sent, expected[SONAR_FRAME_CAUSES]; /* of the causes that nothing else can have */
+    uint64_t sent, expected[SONAR_FRAME_CAUSES]; /* of causes with no other origin */
     pthread_t crowd;
     atomic_bool warm, pause, paused, over;
     uint64_t joined;
@@ -276,14 +277,14 @@ static void leave(void **socket) {
 static int descriptors_at_rest(struct siege *s, int most) {
     int now = descriptors(s->daemon);
     for (int i = 0; i < 5000 && now > most; i++) {
-        usleep(1000); /* the daemon hears of the last leavers */
+        usleep(1000); /* the daemon notices that the last ones have left */
         now = descriptors(s->daemon);
     }
     return now;
 }
 
-/* Hundreds at once, gone before most of them have said a word; or, to see how much memory so many
- * need, held until all are served. */
+/* Hundreds at once, most of which leave before their handshake; or, to measure their memory, held
+ * until all are served. */
 static void rush(struct siege *s, void *context, bool hold, uint64_t *random) {
     void *socket[BURST];
     for (int i = 0; i < BURST; i++)
@@ -297,7 +298,7 @@ static void rush(struct siege *s, void *context, bool hold, uint64_t *random) {
     descriptors_at_rest(s, s->files + STALLED); /* else they would add up to any number */
 }
 
-/* Bytes that are no ZMTP, into the endpoint's own socket. */
+/* Sends bytes that are not ZMTP to the endpoint. */
 static void scribble(const char *endpoint, uint64_t *random) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     uint64_t noise[64];
@@ -367,7 +368,7 @@ static void *crowd_main(void *arg) {
 
 /* ---- the siege ------------------------------------------------------------------------------- */
 
-/* Sends until so many windows are through. */
+/* Sends until a number of windows has been processed. */
 static void besiege(struct siege *s, double windows, uint64_t *random) {
     for (double done = -1; done < windows;) {
         message m;
@@ -380,9 +381,9 @@ static void besiege(struct siege *s, double windows, uint64_t *random) {
     }
 }
 
-/* Everything sent has been dealt with: all that arrived is counted, nothing more arrives (scribbled
- * bytes may count as messages too, while some that were sent are on their way still), and no window
- * is under way. */
+/* Waits until all messages have been processed: all are counted, no more arrive (random bytes may
+ * count as messages, too, while sent ones are still on their way), and no window is being computed.
+ */
 static message settle(struct siege *s) {
     double before = -1, uptime_s = -1;
     int64_t until = sonar_monotonic_ns() + 30 * (int64_t)1000000000;
@@ -420,7 +421,7 @@ static void calm(struct siege *s) {
 static void check_counters(struct siege *s, const cJSON *head, bool block) {
     double dropped = 0, accepted = header_number(head, "frames.accepted");
     double received = header_number(head, "frames.received");
-    /* Scribbled bytes may read as messages of ZMTP 1.0. */
+    /* Random bytes may be valid messages of ZMTP 1.0. */
     s->expected[SONAR_FRAME_MALFORMED] += (uint64_t)(received - (double)s->sent);
     for (int i = 0; i < SONAR_FRAME_CAUSES; i++) {
         char path[64];

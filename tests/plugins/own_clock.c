@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* A clock of its own for a program under test (LD_PRELOAD): UTC is ahead by the seconds in the file
+/* Changes the clock of a program under test (LD_PRELOAD): UTC is ahead by the seconds in the file
  * OWN_CLOCK, which may change while the program runs. */
 #include <dlfcn.h>
 #include <fcntl.h>

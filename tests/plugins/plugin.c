@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* A backend plugin for the loader's tests; links nothing, as a real one. */
+/* A backend plugin for the loader's tests; like a real one it links no library. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -15,7 +15,7 @@
 #endif
 
 #ifdef TEST_STAGES
-/* A device that does nothing at all, and is quick about it. Its memory is the host's. */
+/* A device that does no work, and so is fast. Its memory is the host's. */
 static sonar_code buffer_create(const sonar_backend *backend, sonar_space space, sonar_dtype dtype,
                                 int rank, const size_t *shape, sonar_buffer *buffer,
                                 sonar_error *err) {
@@ -73,7 +73,7 @@ static sonar_code finish(sonar_event *event, sonar_error *err) {
     return SONAR_OK;
 }
 
-/* Of the ways "slow", "broken" and "quick" the first sleeps and the second cannot be made. */
+/* Of the paths "slow", "broken" and "quick" the first sleeps and the second cannot be created. */
 static sonar_code create(const void *spec, const sonar_host *host, void **stage, sonar_error *err) {
     const char *way = host->choice ? host->choice(host->ctx, "dft.way") : NULL;
     (void)spec;
@@ -90,7 +90,7 @@ static sonar_code execute(void *stage, sonar_queue *queue, const sonar_buffer *i
                           sonar_buffer *out, const sonar_work *work, sonar_error *err) {
     (void)queue, (void)in, (void)out, (void)work, (void)err;
 #ifdef TEST_HANG
-    /* As a device does whose driver has died, from when the file that this names is there. */
+    /* Fails like a device whose driver has died, once the file that this names exists. */
     while (!access(getenv("SONAR_TEST_HANG"), F_OK))
         nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
 #endif

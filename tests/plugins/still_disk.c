@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* A bad disk, for a program under test (LD_PRELOAD), as files beside the folder STILL_DISK say,
- * which may come and go: where STILL_DISK.held is there, whatever a thread does with the folder's
- * files waits; where STILL_DISK.slow is there, each write takes 50 ms; where STILL_DISK.readonly is
- * there, nothing is written. */
+/* A bad disk, for a program under test (LD_PRELOAD). Files beside the folder STILL_DISK switch its
+ * behaviour while the program runs. While STILL_DISK.held exists, all operations on the folder's
+ * files wait. While STILL_DISK.slow exists, each write takes 50 ms. While STILL_DISK.readonly
+ * exists, writes fail. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>

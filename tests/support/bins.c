@@ -135,8 +135,8 @@ static double complex window_at(double bins) {
     return (fabs(rest) < 1e-9 ? 0.5 : sinc / rest) * cexp(-I * w);
 }
 
-/* The source's noise as tones so dense that they repeat only after twice the time the window lasts
- * at all sensors. */
+/* The source's noise as tones so dense that they repeat only after twice the duration of the window
+ * over all sensors. */
 static void add_source(bins *b, const bins_source *source) {
     const sonar_config *c = b->config;
     const double bin_hz = c->fs_hz / (double)c->specs.cbf.length;

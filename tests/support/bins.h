@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What a configured array hears, as the conventional beamformer sees it: the bins of one window
- * with steady broadband sources, near and far, and the array's own errors; and its detections. The
- * window is as long as the configuration says, so a short one sees each sensor another part of a
- * source's noise. */
+/* The conventional beamformer's input for a configured array: the bins of one window with steady
+ * broadband sources, near and far, and the array's errors; and its detections. The window has the
+ * configured length, so in a short window each sensor gets another part of a source's noise. */
 #ifndef SONAR_TEST_BINS_H
 #define SONAR_TEST_BINS_H
 
@@ -34,7 +33,7 @@ bins bins_open(const char *text);
 void bins_close(bins *bins);
 /* Draws the errors of the elements, standard deviations. */
 void bins_set_errors(bins *bins, double gain_db, double phase_deg, uint64_t seed);
-/* Draws a window of these sources and noise, and beamforms it. */
+/* Draws a window of these sources and noise, and forms beams. */
 void bins_window(bins *bins, const bins_source *source, size_t sources);
 /* Detections of that window. */
 size_t bins_detect(bins *bins, sonar_detection *detection);

@@ -4,8 +4,8 @@
 
 #include "config/config.h"
 
-/* The configuration of a text without mistakes, to be destroyed. Where there are any, what is wrong
- * is the test: they go to standard error and it ends. */
+/* The configuration of a valid text; the caller destroys it. If the text has mistakes, the test
+ * itself is wrong: they are printed to standard error and the test ends. */
 sonar_config *configured(const char *name, const char *text);
 
 #endif

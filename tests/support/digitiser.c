@@ -43,7 +43,7 @@ void digitiser_close(digitiser *digitiser) {
     zmq_ctx_term(digitiser->context);
 }
 
-/* Uniform in (-1, 1); any sample can be made by itself. */
+/* Uniform in (-1, 1); any sample can be computed separately. */
 static double noise_at(uint64_t sample, uint64_t channel) {
     uint64_t state = sonar_random_at(channel, sample);
     return sonar_random_symmetric(&state);

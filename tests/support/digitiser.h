@@ -8,12 +8,12 @@
 
 typedef struct digitiser {
     void *context, *socket; /* PUSH */
-    sonar_frame frame;      /* of the next frame; sequence and first_sample move on with send */
+    sonar_frame frame;      /* of the next frame; send advances sequence and first_sample */
     size_t sensors;         /* of the whole array */
     double spacing_m, c_mps;
     double az_deg;          /* from the axis */
     double level, noise;    /* rms of the wave and of each sensor's noise */
-    double offset, drift;   /* of every channel; what it grows by with each sample */
+    double offset, drift;   /* constant of every channel; its growth per sample */
     double low_hz, high_hz; /* twelve tones spread over this band */
 } digitiser;
 
@@ -25,7 +25,7 @@ void digitiser_close(digitiser *digitiser);
 void digitiser_fill(const digitiser *digitiser, float *to);
 /* Sends `frames` frames, blocking when the receiver is slow. */
 void digitiser_send(digitiser *digitiser, int frames);
-/* Moves on without sending. */
+/* Advances without sending. */
 void digitiser_skip(digitiser *digitiser, int frames);
 /* Sends raw parts, `parts` of them, lengths in bytes[]. */
 void digitiser_raw(digitiser *digitiser, int parts, const void *const *data, const size_t *bytes);

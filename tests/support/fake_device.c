@@ -28,7 +28,7 @@ struct act {
     sonar_buffer in[2], out[SONAR_MVDR_OUTPUTS]; /* no stage has more */
     sonar_work work;
     sonar_event *event;
-    sonar_queue *other; /* WAIT: until it has done so many acts */
+    sonar_queue *other; /* WAIT: until it has done this many acts */
     uint64_t place;
 };
 
@@ -66,8 +66,7 @@ static bool fails(sonar_error *err) {
 
 /* ---- work ------------------------------------------------------------------------------------ */
 
-/* The DFT's samples by way of the column become the two pieces of the ring that the CPU's stage
- * takes. */
+/* Converts a column of the ring to the two pieces that the CPU's DFT takes. */
 static void cut_ring(sonar_buffer in[2], size_t length, sonar_work *work) {
     const sonar_buffer ring = in[SONAR_DFT_HEAD];
     size_t capacity = ring.shape[1], column = (size_t)(*work->column + work->offset) % capacity;
@@ -172,7 +171,7 @@ static sonar_code queue_create(const sonar_backend *backend, sonar_queue **queue
     return SONAR_OK;
 }
 
-/* Another may still have to wait for what this one did: kept until there is none left. */
+/* Kept until no device is left, since another may still have to wait for its work. */
 static void queue_destroy(sonar_queue *queue) {
     static sonar_queue *destroyed;
     advance(queue, queue->enqueued, NULL);
@@ -202,7 +201,7 @@ static void event_destroy(sonar_event *event) {
     free(event);
 }
 
-/* In a graph the event happens at every run. */
+/* In a graph the event is recorded again at every run. */
 static sonar_code note(sonar_queue *queue, sonar_event *event) {
     if (queue->recording)
         return enqueue(queue, &(struct act){.kind = RECORD, .event = event}, NULL);
@@ -228,7 +227,8 @@ static sonar_code finish(sonar_event *event, sonar_error *err) {
         return SONAR_ESYS;
     if (++fake.finished == fake.finish_fails)
         return sonar_fail(err, SONAR_ESYS, "fake", "wait %ld fails", fake.finished);
-    if (event->queue) /* what fails now was counted, and nobody can tell of which call it is */
+    if (event
+            ->queue) /* deferred work that fails was counted at its call, which is not known here */
         advance(event->queue, event->place, NULL);
     return SONAR_OK;
 }

@@ -41,7 +41,7 @@ static void nap(void) {
     nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
 }
 
-/* Until all surfaces are wanted: the first window is then like all others. */
+/* Waits until all surfaces are requested, so that the first window is like all others. */
 static void await_subscription(const feed *feed) {
     uint32_t all = SONAR_WANT(SONAR_STATUS) - 1;
     for (int i = 0; i < 50000 && sonar_output_wanted(feed->pipeline->output) != all; i++)
@@ -141,8 +141,8 @@ static void add(uint64_t *hash, const void *data, size_t bytes) {
         *hash = (*hash ^ ((const unsigned char *)data)[i]) * 0x100000001b3u;
 }
 
-/* One message, if one is there: topic and array count, of the header only which window it is and
- * the facts about the covariance and the detections, which stand at its end. */
+/* Receives one message, if one has arrived. The hash includes topic and array, and of the header
+ * only the window and, at its end, the values of the covariance and the detections. */
 static bool take_message(feed *feed) {
     static char topic[64], header[1 << 16], body[1 << 16];
     int topic_bytes = zmq_recv(feed->socket, topic, sizeof topic, ZMQ_DONTWAIT);

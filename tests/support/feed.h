@@ -12,10 +12,9 @@ enum {
     FEED_LENGTH = 128,
     FEED_HOP = 64,
     FEED_FRAME = 8,
-    FEED_TOPICS =
-        SONAR_SURFACES - 3 /* all but status, and mvdr.nearfield and music.azimuth, which are off */
+    FEED_TOPICS = SONAR_SURFACES - 3 /* all except status, mvdr.nearfield and music.azimuth */
 };
-enum { FEED_PATIENCE_S = 100 }; /* a checker of races takes its time */
+enum { FEED_PATIENCE_S = 100 }; /* race checkers are slow */
 
 typedef struct feed {
     char dir[64], in[96], out[96];
@@ -23,39 +22,39 @@ typedef struct feed {
     sonar_pipeline *pipeline;
     digitiser digitiser;
     void *context, *socket; /* SUB to every topic but status */
-    uint64_t hash_below;    /* window from which on messages are not hashed, 0: none is */
+    uint64_t hash_below;    /* messages are hashed up to this window, 0: none */
     bool beyond;            /* a later window has come */
     uint64_t messages, hash;
 } feed;
 
-/* A pipeline as the configuration `text` says, but for its endpoints, which are feed->in and
- * feed->out, and for `backend` (NULL: as in the text); nobody sends or reads yet. layout: where
- * everything is, or NULL. fail_at: sonar_host.fail_at. Returns the code of creating and
- * starting the pipeline; feed_close is needed in every case. */
+/* Creates a pipeline from the configuration `text`, with the endpoints feed->in and feed->out and
+ * with `backend` (NULL: that of the text), without a sender or reader. layout: placement of the
+ * stages, or NULL. fail_at: sonar_host.fail_at. Returns the code of creating and starting the
+ * pipeline; feed_close is needed in every case. */
 sonar_code feed_start(feed *feed, const char *text, const char *backend, const char *plugin_dir,
                       long fail_at, const struct layout *layout, sonar_error *err);
 /* The same for a line of FEED_SENSORS, with a digitiser and a reader of all topics but status.
  * `ingest` and `runtime` are additions to these groups, e.g. "backend: cpu". */
 sonar_code feed_open(feed *feed, const char *ingest, const char *runtime, const char *plugin_dir,
                      long fail_at, const sonar_backend *given, sonar_error *err);
-/* Everything on one backend, as it is without training. */
+/* All stages on one backend, as without training. */
 struct layout feed_layout(const sonar_backend *backend);
-/* The same as feed_open with a layout of its own. */
+/* As feed_open, with this layout. */
 sonar_code feed_open_with(feed *feed, const char *ingest, const char *runtime,
                           const char *plugin_dir, long fail_at, const struct layout *layout,
                           sonar_error *err);
-/* The same for a configuration `text` of an array of FEED_SENSORS in one block, whose sub-windows,
- * bands and so on are its own. */
+/* The same for a configuration `text` of an array of FEED_SENSORS in one block, with any
+ * sub-windows, bands and so on. */
 sonar_code feed_open_text(feed *feed, const char *text, const char *plugin_dir, long fail_at,
                           const struct layout *layout, sonar_error *err);
 void feed_close(feed *feed);
-/* Sends the samples of so many more windows and waits until each has been processed, has failed,
+/* Sends the samples of `windows` more windows and waits until each has been processed, has failed,
  * or the pipeline has given up; false if that takes more than FEED_PATIENCE_S. */
 bool feed_windows(feed *feed, uint64_t windows);
-/* Waits until the data thread rests: a window's sensors are measured behind its result. False if
+/* Waits until the data thread is idle: it measures a window's sensors after its result. False if
  * that takes more than FEED_PATIENCE_S. */
 bool feed_settle(const feed *feed);
-/* Sends so many frames of FEED_FRAME samples, leaving out each `gap`-th (0: none). */
+/* Sends frames of FEED_FRAME samples, leaving out each `gap`-th (0: none). */
 void feed_frames(feed *feed, int frames, int gap);
 /* Receives until a window from hash_below on comes; false if that takes more than
  * FEED_PATIENCE_S. */

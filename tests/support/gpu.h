@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What the gpu_*.c programs share: plain programs that load the CUDA plugin as the daemon does and
- * leave with 77 where there is none or no device. Options: --quick (small sizes, for the checkers
- * of memory and races), --tiny (the same where a whole pipeline runs), --time (figures instead of
+/* Code shared by the gpu_*.c programs: plain programs that load the CUDA plugin as the daemon does
+ * and exit with 77 without a plugin or device. Options: --quick (small sizes, for the checkers of
+ * memory and races), --tiny (the same where a whole pipeline runs), --time (figures instead of
  * checks), --windows N (endurance). */
 #ifndef SONAR_TEST_GPU_H
 #define SONAR_TEST_GPU_H
@@ -25,18 +25,19 @@ typedef struct gpu {
 /* Directory of the plugin: SONAR_PLUGIN_DIR or ../lib beside this program. */
 const char *gpu_plugin_dir(char *path, size_t bytes);
 /* Opens the plugin in SONAR_PLUGIN_DIR or beside this program in ../lib. Returns -1, or the exit
- * code to leave with. */
+ * code. */
 int gpu_open(gpu *gpu, int argc, char **argv);
 /* Prints a summary; the exit code. Also for a gpu that was never opened. */
 int gpu_close(gpu *gpu, const char *name);
-/* The same after the cases of a site on it, which is closed first and whose checks are counted. */
+/* The same after the cases of a site: closes it first and includes its checks. */
 int gpu_close_site(gpu *gpu, site *site, const char *name);
-/* The plugin again, its n-th fallible call failing; NULL with *err if the probe already fails. */
+/* Opens the plugin again, with its n-th fallible call failing; NULL with *err if the probe already
+ * fails. */
 const sonar_backend *gpu_reopen(gpu *gpu, long fail_at, sonar_error *err);
 
 /* Counts a check; prints the first few that fail. */
 bool gpu_expect(gpu *gpu, bool ok, const char *format, ...) __attribute__((format(printf, 3, 4)));
-/* Ends the program if a step that everything rests on has failed. */
+/* Ends the program if a necessary step has failed. */
 void gpu_require(sonar_code code, const sonar_error *err, const char *what);
 
 sonar_buffer gpu_buffer(gpu *gpu, sonar_space space, sonar_dtype dtype, int rank,

@@ -35,7 +35,7 @@ void mvdr_oracle_covariance(size_t n, size_t count, const cplx *x, const double 
     }
 }
 
-/* With room behind it: OpenBLAS 0.3.21's zgemv_n for Zen reads past the end of its matrix. */
+/* Allocates extra room: OpenBLAS 0.3.21's zgemv_n for Zen reads past the end of its matrix. */
 static cplx *copy_of(size_t count, const cplx *from) {
     cplx *copy = calloc(2 * count + 1024, sizeof *copy);
     if (!copy)
@@ -144,7 +144,7 @@ size_t mvdr_oracle_sources(sonar_source_count rule, size_t n, const double *d, d
     return best;
 }
 
-/* Where half of the law's continuous part lies below, for n/L = c: Simpson's rule on its density.
+/* The median of the law's continuous part for n/L = c, by Simpson's rule on its density.
  */
 static double law_median(double c) {
     enum { STEPS = 400000 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* MVDR the plain way, in double: form R, load it, solve with LAPACK. Matrices are column by column,
- * n x n. */
+/* MVDR by the direct method in double precision: form R, load it, solve with LAPACK. Matrices are n
+ * x n, column-major. */
 #ifndef MVDR_ORACLE_H
 #define MVDR_ORACLE_H
 
@@ -29,7 +29,7 @@ void mvdr_oracle_average_backward(size_t n, cplx *r);
 void mvdr_oracle_eigenvalues(size_t n, const cplx *r, double *d);
 /* The loading rules, from the eigenvalues. */
 double mvdr_oracle_delta(const sonar_mvdr_spec *spec, size_t n, const double *d, double snapshots);
-/* Number of sources: the rules as they are printed, one number after the other. `real`: from
+/* Number of sources by the published rules, trying one number after the other. `real`: from
  * forward-backward averages, `snapshots` counting twice then. */
 size_t mvdr_oracle_sources(sonar_source_count rule, size_t n, const double *d, double snapshots,
                            bool real);
@@ -40,9 +40,9 @@ double mvdr_oracle_noise(sonar_mvdr_noise rule, size_t n, const double *d, doubl
 /* Dominant mode rejection with that noise, for each of `count` steering vectors a[i * n ..]. */
 void mvdr_oracle_dominant(size_t n, const cplx *r, size_t modes, double noise, size_t count,
                           const cplx *a, double *power);
-/* MVDR with at least a white noise gain of gain_db re that of equal weights, by the least loading
- * more that bisection finds, for each of `count` steering vectors: w^H (R + delta I) w; to had_db
- * the gain without more. */
+/* MVDR with at least a white noise gain of gain_db re that of equal weights, by the least
+ * additional loading, found by bisection, for each of `count` steering vectors: w^H (R + delta I)
+ * w; had_db: the gain without additional loading. */
 void mvdr_oracle_limited(size_t n, const cplx *r, double delta, double gain_db, size_t count,
                          const cplx *a, double *power, double *had_db);
 /* MUSIC of one bin: the share of each of `count` steering vectors a[i * n ..] that lies in the span

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* For tests that are long for their arithmetic, and whose memory other tests walk as well: they run
- * in every build but under the address sanitizer, where they take five times as long. */
+/* For tests with long computations whose memory accesses are covered by other tests: they run in
+ * every build except under the address sanitizer, where they take five times as long. */
 #ifndef SONAR_TEST_NUMERICAL_H
 #define SONAR_TEST_NUMERICAL_H
 

@@ -26,7 +26,7 @@ double complex oracle_psd_bin(const float *x, const double *window, size_t n, si
     return sum * sqrt(sides / (fs_hz * energy));
 }
 
-/* Is sample i one of those that are missing? */
+/* Whether sample i is missing. */
 static bool is_missing(size_t i, size_t gaps, const sonar_gap *gap) {
     for (size_t g = 0; g < gaps; g++)
         if (i >= gap[g].begin && i < gap[g].end)

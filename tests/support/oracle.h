@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Plain double-precision versions of the stages, written from the definitions and meant to be
+/* Direct double-precision versions of the stages, written from the definitions, so that they can be
  * checked by reading; data come from core/random.h. */
 #ifndef SONAR_TEST_ORACLE_H
 #define SONAR_TEST_ORACLE_H
@@ -18,7 +18,7 @@ double complex oracle_psd_bin(const float *x, const double *window, size_t n, si
                               double fs_hz, bool remove_mean);
 
 /* The same of n samples of a window from its sample `from` on, those in `gaps` missing: the mean is
- * that of the others, and they are 0 after it. */
+ * that of the others, and missing samples are 0 after its removal. */
 double complex oracle_psd_bin_with_gaps(const float *x, const double *window, size_t n, size_t bin,
                                         double fs_hz, bool remove_mean, size_t from, size_t gaps,
                                         const sonar_gap *gap);
@@ -41,9 +41,9 @@ void oracle_unit(double az_deg, double depression_deg, double u[3]);
 
 /* ---- comparing ------------------------------------------------------------------------------- */
 
-/* The larger difference; what is no number is larger than all. fmax would pass over it. */
+/* The larger difference; NaN counts as larger than all, unlike in fmax. */
 double oracle_worse(double worst, double difference);
-/* The largest difference of powers in dB; equal ones, zeros too, differ by none. */
+/* The largest difference of powers in dB; equal powers, including zeros, differ by 0. */
 double oracle_worst_db(size_t count, const float *have, const float *want);
 
 #endif

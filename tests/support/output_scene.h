@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* A publisher's surroundings for tests: scans, results with surfaces of awkward sizes, and readers
- * that take messages apart. */
+/* A publisher's environment for tests: scans, results with surfaces of awkward sizes, and readers
+ * that parse messages. */
 #ifndef OUTPUT_SCENE_H
 #define OUTPUT_SCENE_H
 

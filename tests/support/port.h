@@ -3,10 +3,10 @@
 #ifndef TEST_PORT_H
 #define TEST_PORT_H
 
-/* A port that nobody has at any address now; `type` is SOCK_STREAM or SOCK_DGRAM. */
+/* A port that is free at all addresses; `type` is SOCK_STREAM or SOCK_DGRAM. */
 int free_port(int type);
 
-/* A loopback address that no other running process takes: made of this one's number. */
+/* A loopback address that no other running process uses, derived from this process's id. */
 const char *own_address(void);
 /* "tcp://ADDRESS:PORT" or the same of udp, at that address and a free port. */
 void own_endpoint(const char *transport, char endpoint[48]);

@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* A folder of its own for one test: configuration, ipc endpoints, logs. Removed by box_close. */
+/* A temporary folder for one test: configuration, ipc endpoints, logs. Removed by box_close. */
 typedef struct box {
     char dir[64];
 } box;
@@ -21,9 +21,9 @@ void box_close(box *box);
 const char *box_path(const box *box, const char *name);
 void box_write(const box *box, const char *name, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Whole file as text, malloc'ed; empty if it is not there. */
+/* Whole file as text, malloc'ed; empty if it does not exist. */
 char *box_read(const box *box, const char *name);
-/* How many entries a folder has; 0: there is no such folder. */
+/* Number of entries of a folder; 0 if it does not exist. */
 size_t entries_of(const char *folder);
 
 /* Starts bin/program with NULL-terminated arguments, its stdout and stderr going to box/log. */
@@ -33,9 +33,9 @@ pid_t process_start(const box *box, const char *log, const char *program, ...)
 int process_wait(pid_t pid, int timeout_ms);
 bool process_running(pid_t pid);
 
-/* Stops one thread of a child, the others run on, by ptrace: a thread that is far behind, made
- * certain. The thread's number, or -1 where there is none of that name or the system forbids it.
- * The same thread of the test lets it go on. */
+/* Stops one thread of a child by ptrace while the others run, to simulate a thread that is far
+ * behind. Returns the thread's id, or -1 if no thread has that name or the system forbids it. Only
+ * the same thread of the test can resume it. */
 pid_t thread_hold(pid_t pid, const char *name);
 void thread_release(pid_t thread);
 
@@ -58,10 +58,10 @@ bool receive(subscriber *subscriber, message *message, int timeout_ms);
 void message_free(message *message);
 void unsubscribe(subscriber *subscriber);
 
-/* Number at a dotted path of the header, NaN if it is not there, e.g. "frames.dropped.late". */
+/* Number at a dotted path of the header, NaN if absent, e.g. "frames.dropped.late". */
 double header_number(const cJSON *head, const char *path);
 /* Receives until a message of `topic` comes whose number at `path` is at least `value`, or the time
- * is over. The caller frees *message if true. */
+ * has expired. The caller frees *message if true. */
 bool receive_until(subscriber *subscriber, const char *topic, const char *path, double value,
                    int timeout_ms, message *message);
 

@@ -19,7 +19,7 @@ differ(published_verdict *v, bool *same, const char *format, ...) {
     *same = false;
 }
 
-/* Not a number is no deviation that could be allowed. */
+/* NaN counts as an error beyond every limit. */
 static bool allowed(published_verdict *v, double deviation, double limit) {
     double used = deviation / limit;
     if (!(v->used >= used))
@@ -59,7 +59,7 @@ static const struct rule result_rules[] = {
     {"width_deg", WITHIN, 0.05},
     {"range_m", WITHIN_SHARE, 0.01}};
 
-/* Health goes by the clock and by what had to wait. */
+/* Health depends on the clock and on delays. */
 static const struct rule status_rules[] = {{"text", ANYTHING, 0},
                                            {"conditions", ANYTHING, 0},
                                            {"health", ANYTHING, 0},
@@ -165,7 +165,7 @@ static void compare_eigenvalues(published_verdict *v, const float *want, const f
     }
 }
 
-/* Channel by channel: each has a transform of its own, exact to a share of its loudest bin. */
+/* Channel by channel: each has its own transform, accurate relative to its loudest bin. */
 static void compare_psd(published_verdict *v, const float *want, const float *have, size_t n,
                         size_t bins) {
     for (size_t i = 0; i < n; i++) {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Whether two pipelines have published the same of the same samples, as far as backends have to
- * agree: each is allowed half of what is said here.
+/* Compares the messages of two pipelines for the same samples, to the accuracy to which backends
+ * have to agree: each backend may have half of these errors.
  *
  *   cbf.*            0.01 dB where the first is within 60 dB of the surface's peak
  *   mvdr.*           0.1 dB; eigenvalues where the first is within 60 dB of its bin's largest
- *   element.psd      1e-4, but for what is more than 40 dB below the channel's peak
+ *   element.psd      1e-4, except more than 40 dB below the channel's peak
  *   element.missing, element.position  equal
  *   detections       the same ones; bearings to 0.05 deg, levels to 0.05 dB
- *   headers          equal but for who computed it and when
+ *   headers          equal except for backend and times
  */
 #ifndef SONAR_TEST_PUBLISHED_H
 #define SONAR_TEST_PUBLISHED_H

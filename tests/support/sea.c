@@ -17,7 +17,7 @@ static double delay(const sea *sea, const sea_source *source, size_t sensor) {
                : oracle_delay_far(p, u, sea->params->sound_speed_mps);
 }
 
-/* The channel hears the tone late by its delay, ahead by its phase, and as loud as it is sensitive.
+/* The channel's tone is delayed by its delay, advanced by its phase, and scaled by its sensitivity.
  */
 static void add_tone(sea *sea, const sea_source *source, double hz, double start_turns) {
     const sonar_params *params = sea->params;

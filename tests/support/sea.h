@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What a configured array hears: sources made of tones, and noise. The samples carry
+/* The samples of a configured array: sources made of tones, and noise. The samples carry
  * the configuration's sensitivities, phases and delays, which the daemon's corrections compensate.
  */
 #ifndef SONAR_TEST_SEA_H

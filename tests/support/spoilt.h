@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* A line whose sensor SPOILT_BAD can be dead, in a pipeline of its own that hears a ship, a window
- * a second: what tests of array.auto_mask feed, on any backend. */
+/* A pipeline for tests of array.auto_mask on any backend: a line that hears a ship, a window a
+ * second, and whose sensor SPOILT_BAD can be dead. */
 #ifndef SONAR_TEST_SPOILT_H
 #define SONAR_TEST_SPOILT_H
 
@@ -15,12 +15,12 @@ enum {
     SPOILT_LOOKS = 181 /* a degree apart from 0 on */
 };
 
-/* Additions to these groups of the configuration, as "auto_mask: true". */
+/* Additions to these groups of the configuration, e.g. "auto_mask: true". */
 typedef struct spoilt_options {
     const char *array, *cbf, *mvdr, *backend;
 } spoilt_options;
 
-/* Starts the pipeline, and returns once the three topics are wanted. Code as of feed_start;
+/* Starts the pipeline, and returns once the three topics are subscribed to. Code as of feed_start;
  * feed_close and unsubscribe are needed in every case. */
 sonar_code spoilt_open(feed *feed, subscriber *subscriber, const spoilt_options *options,
                        const char *plugin_dir, const struct layout *layout,

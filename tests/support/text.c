@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-/* To its end, not by its size: files of /proc have none. */
+/* Reads to the end of file, since files of /proc report no size. */
 char *text_read(const char *path, size_t *bytes) {
     FILE *file = fopen(path, "rb");
     char *text = NULL, piece[4096];

@@ -4,8 +4,8 @@
 
 #include <stddef.h>
 
-/* The whole of a file with a zero behind it, to be freed, and its length unless bytes is NULL. NULL
- * if it cannot be read. */
+/* The contents of a file with a terminating zero, malloc'ed, and its length unless bytes is NULL.
+ * NULL if it cannot be read. */
 char *text_read(const char *path, size_t *bytes);
 
 #endif

@@ -41,7 +41,7 @@ int zmtp_connect_from(const char *endpoint, const char *from) {
     else
         v4.sin_port = htons(port);
     int fd = socket(ipc ? AF_UNIX : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    struct timeval limit = {.tv_sec = 1}; /* a full backlog must not hold the test up */
+    struct timeval limit = {.tv_sec = 1}; /* a full backlog must not block the test */
     if (fd >= 0)
         setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
     int failed = fd < 0 || (!ipc && from && !bind_to(fd, from)) ||
