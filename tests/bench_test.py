@@ -56,9 +56,9 @@ def schema():
     # in snapshot space, too: half as many snapshots as sensors
     small = bench(*SMALL[:-1], 4)["results"]
     lapack([r for r in small if r["backend"] == "peer"], small)
-    # of full rank the loading by the trace, which needs no eigenvalues, beside the one by the noise
+    # with full rank also the rule trace, which needs no eigenvalues
     full = bench("--case", "full-64", "--max-time", 1e-9)["results"]
-    assert all(r["repetitions"] == 1 for r in full), full  # each takes longer by itself
+    assert all(r["repetitions"] == 1 for r in full), full  # each takes longer than --max-time
     lapack([r for r in full if r["backend"] == "peer"], full)
     trace = next(r for r in full if r["stage"] == "mvdr.trace")
     assert 0 <= trace["error_db"] < 1e-5 and trace["peer_ratio"].keys() == {"peer.zheevd", "peer.zpotrf"}, trace
@@ -66,14 +66,14 @@ def schema():
     standard = bench("--case", "standard", "--max-time", 0.01)["results"]
     whole = next(r for r in standard if r["stage"] == "cbf.all")
     assert whole["flop"] == 259360 * (8 * 128 + 3), whole["flop"]
-    # several snapshots of a plane: the surface alone
+    # several snapshots of a plane: only the surface
     plane, = bench("--case", "snapshots-2048", "--max-time", 0.01)["results"]
     assert plane["stage"] == "cbf.snapshots" and plane["parameters"]["snapshots"] == 16, plane
     assert plane["flop"] == 16 * 459 * 160 * (8 * 2048 + 3) and plane["error_db"] < 0.01, plane
 
 
 def lapack(peers, results):
-    """Beside MVDR, where the library is there; the tests need it."""
+    """Compared with MVDR, if the library is installed; the tests need it."""
     assert [r["stage"] for r in peers] == ["peer.zheevd", "peer.zheevd.zpotrf", "peer.zpotrf"], peers
     ratio = next(r for r in results if r["stage"] == "mvdr")["peer_ratio"]
     for r in peers:
@@ -83,13 +83,13 @@ def lapack(peers, results):
 
 
 def first_rows(process, file):
-    """Stages in the file as soon as there are any; none if they do not come."""
+    """Stages in the file as soon as it has any; none if they do not come."""
     deadline = time.monotonic() + 60
     while process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.01)
         try:
             stages = [r["stage"] for r in json.loads(file.read_text())["results"]]
-        except (FileNotFoundError, ValueError):  # not there yet, or half written
+        except (FileNotFoundError, ValueError):  # missing yet, or half written
             continue
         if stages:
             return stages
@@ -120,7 +120,7 @@ def thesis_rows():
     rows = {r["stage"]: r for r in bench("--case", "jacobi-64", "--max-time", 0.01)["results"]}
     assert rows["mvdr"]["thesis_table"] == "6.15" and rows["mvdr"]["sweeps"] > 2, rows["mvdr"]
     assert rows["mvdr"]["error_db"] < 1e-4 and rows["mvdr.looks"]["median_ns"] > 0, rows
-    # a block from nothing
+    # a whole block after a reset
     rows = {r["stage"]: r for r in bench("--case", "block-128", "--max-time", 0.01)["results"]}
     anew = 100 * (8 * 128 * 64 * (65 / 2 + 180) + 20 / 3 * 64**3 + 4 * 180 * 64**2)
     assert abs(rows["mvdr.anew"]["flop"] / anew - 1) < 1e-12, (rows["mvdr.anew"], anew)
@@ -139,7 +139,7 @@ def refusals():
 
 
 def synthetic():
-    """A GPU's file as the program would write it, with round figures."""
+    """A GPU's file as written by the program, with round figures."""
     data = bench(*SMALL)
     first = data["results"][0]
     data["gpu"] = {"description": "Synthetic GPU, 1 GiB", "name": "Synthetic GPU", "driver_cuda": "13.0",
@@ -159,7 +159,7 @@ def synthetic():
 
 
 def ingest():
-    """A row for each layout and number of threads, with times however short the run; no file is left."""
+    """A row for each layout and number of threads, with times even in a short run; no file is left."""
     before = set(pathlib.Path("/tmp").iterdir())
     process = subprocess.Popen([binaries / "sonar-bench", "--ingest=2048", "--min-time", "0"], text=True,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -177,7 +177,7 @@ FEW = ["--sensors", 24, "--snapshots", 16, "--mvdr-bins", 5, "--repetitions", 4,
 
 
 def full_pipe():
-    """A pipe that takes nothing until it is read: whoever writes to it waits."""
+    """A pipe that blocks its writer until it is read."""
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     for size in 4096, 1:
@@ -212,7 +212,7 @@ def lost_report(program):
 
 
 def ranks():
-    """Two ranks against one: the surfaces are the same, and what crosses is what the sizes say."""
+    """Two ranks and one: the surfaces are the same, and the exchanged bytes follow from the sizes."""
     program = binaries / "sonar-bench"
     if not shutil.which("mpirun") or not (binaries.parent / "lib" / "libsonar-bench-mpi.so").exists():
         print("ranks: skipped: there is no mpirun, or no MPI plugin was built")
@@ -238,7 +238,7 @@ def ranks():
         assert all(t["repetitions"] == 4 for t in (r["one"], r["several"])), r
         assert all(c["median_ns"] > 0 and c["plain_ns"] > 0 for c in r["crossings"]), r
         assert r["crossing_bytes"] == sum(c["bytes"] for c in r["crossings"]), r
-    # one new snapshot of 5 bins, of which a rank keeps what belongs to its own share
+    # one new snapshot of 5 bins, of which a rank keeps its own share
     for name in "full", "full-trace":
         exchange, = (c for c in rows[name]["crossings"] if c["call"] == "exchange")
         assert exchange["bytes"] == 8 * 12 * 5, exchange
@@ -248,7 +248,7 @@ def ranks():
 
 
 def two_starts():
-    """What two GPUs gave in two starts of a machine, with round figures: the second misses a goal."""
+    """Results of two GPUs in two starts of a machine, with round figures: the second misses a goal."""
     first = synthetic() | {"results": [], "left_out": [], "mpi": "Open MPI v4.1.6", "without_peers": ""}
     del first["ceilings"]
     parts = [{"call": "share", "bytes": 2, "median_ns": 4000, "plain_ns": 2000},
@@ -287,7 +287,7 @@ def pages_of_ranks():
                          "| `full` | 2 | all | 390402 | 130.0 | 100.0 | 1.30 | 1.2 | **no** |",
                          "| `beams` | 1 | all | 0 | 110.0 | - | - | 1.2 | - |"):
             assert expected in text, (expected, text)
-        assert "`block`" not in text, text  # it ran on one rank alone
+        assert "`block`" not in text, text  # it ran on only one rank
         run(maker, "--check", files[0])
         files[1].unlink()
         run(maker, "--check", files[0], ok=False)
@@ -357,7 +357,7 @@ def live_report(own_ms, held=True, processors=1.0):
 
 
 def compared(old, new, *arguments):
-    """scripts/compare of two synthetic builds: what it returns, prints and says, and in which order it measured."""
+    """scripts/compare of two synthetic builds: its exit code, output and messages, and the order of measurements."""
     with tempfile.TemporaryDirectory() as folder:
         sides = [pathlib.Path(folder) / name for name in ("old", "new")]
         for side, reports in zip(sides, (old, new)):

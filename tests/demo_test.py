@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whom the demonstration and the simulator feed, beside a daemon that somebody operates.
+"""The demonstration and the simulator send only to the right daemon, beside another running daemon.
 demo_test.py SOURCE BINARIES. Exit 77: skipped."""
 import json
 import pathlib
@@ -44,7 +44,7 @@ def operate(config):
 
 
 def try_demo(config):
-    """What the demonstration simulates reaches its own daemon alone; a short one is judged all the same."""
+    """The demonstration's samples reach only its own daemon; a short run is judged, too."""
     demo = run(source / "scripts/demo", "--bin", binaries, "--config", config, "--seconds", 1,
                "--scene", source / "config/scenes/one-source.yaml")
     assert demo.returncode == 0 and "All within tolerance" in demo.stdout, demo.stdout + demo.stderr
@@ -58,7 +58,7 @@ def simulate(config):
 
 
 def try_simulator(folder, config):
-    """It says whom it feeds, and feeds no daemon of another configuration at the same endpoints."""
+    """The simulator prints its receiver, and does not send to a daemon with another configuration at the endpoints."""
     for name, fs_hz in (("stern", 8000), ("bow", 4000)):
         other = folder / "other.yaml"
         other.write_text(ARRAY.format(folder=folder, name=name, fs_hz=fs_hz))

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""sonar-export: what it writes is read again, by h5py or chunk by chunk, and compared with the samples
+"""sonar-export: its files are read by h5py or chunk by chunk, and compared with the samples
 that were put in. Exit 77: skipped."""
 import json
 import pathlib
@@ -85,7 +85,7 @@ def main():
         assert np.array_equal(read_pcm(folder / "a.wav"), counts)
         expect("part", export(whole, folder / "part.wav", "--start", 1, "--duration", 0.5), 0)
         assert np.array_equal(read_pcm(folder / "part.wav"), counts[FS_HZ:FS_HZ + FS_HZ // 2])
-        # what was exported is a recording again
+        # an exported file can be played
         expect("float wav", export(real, folder / "real.wav"), 0)
         expect("back", export(folder / "real.wav", folder / "real.h5"), 0)
         assert np.array_equal(read_hdf5(folder / "real.h5"), floats)
@@ -114,7 +114,7 @@ def main():
         expect("no calibration", export(whole, folder / "b.h5", "-c", config), 2, "no calibration")
         config.write_text(CONFIG.replace("sensors: 3", "sensors: 4"))
         expect("channels", export(whole, folder / "b.h5", "-c", config), 2, "3 channels", "has 4")
-        # a recording that ends before its time leaves no half file
+        # a recording that ends early leaves no incomplete file
         data = folder / "whole.sigmf-data"
         expect("no room", (subprocess.run(f"ulimit -f 64; trap '' XFSZ; exec '{binaries}/sonar-export' "
                                           f"'{data}' '{folder}/full.wav'", shell=True, capture_output=True,

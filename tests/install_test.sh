@@ -1,6 +1,6 @@
 #!/bin/sh
-# An installation in an empty folder: every program is there and runs, and finds what came with it; units
-# name this folder; programs can be built on libsonar and plugins on its headers.
+# An installation in an empty folder: every program is installed, runs and finds its files; units name this
+# folder; programs can be built with libsonar and plugins with its headers.
 # install_test.sh BUILD_DIR SOURCE_DIR
 set -eu
 build=$1 source=$2
@@ -51,7 +51,7 @@ bash -c '. "$1/share/bash-completion/completions/sonar-watch"
         [ "$(complete_as sonar-watch --topic mvdr.a)" = mvdr.azimuth ]' bash "$place" || complain "completion does not complete"
 cd - >/dev/null
 
-# ---- the plugin: where sonard looks, and with the path of NVIDIA's libraries, which are not ours
+# ---- the plugin: where sonard looks, and with the path of NVIDIA's libraries, which are not installed
 if [ -e "$build/lib/libsonar-cuda.so" ]; then
     plugin=$place/lib/sonard/libsonar-cuda.so
     test -e "$plugin" || complain "the plugin is not where sonard looks"
@@ -88,7 +88,7 @@ int main(int argc, char **argv) {
     return code;
 }
 C
-# Whatever this build was instrumented with, the library has to be linked with.
+# A program has to be linked with the library's sanitizers.
 sanitize=$(sed -n 's/^SONAR_SANITIZE:[A-Z]*=\(..*\)/-fsanitize=\1/p' "$build/CMakeCache.txt")
 cc $flags $sanitize -o "$place/channels" "$place/channels.c" $(pkg-config --cflags --libs libsonar)
 [ "$("$place/channels" "$place/etc/sonard/sonard.yaml")" = "32 channels" ] || complain "libsonar by pkg-config does not work"

@@ -25,7 +25,7 @@ def block(language, mark):
 
 
 def make_space():
-    """A process with a network namespace of its own, which goes with it; it leaves when this one does."""
+    """A process with its own network namespace; it ends with this process."""
     space = subprocess.Popen(["unshare", "--net", "sh", "-c", "ip link set lo up && echo up && exec cat"], text=True,
                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     said = space.stdout.readline()
@@ -66,10 +66,10 @@ def write_config(etc):
 
 
 def serve(folder, etc):
-    """As the service: a user of its own, from whom the keys' folder is closed and who is lent its files."""
+    """Like the service: its own user, who cannot open the keys' folder and gets copies of its files."""
     lent = folder / "credentials"
     lent.mkdir()
-    shutil.copy(binaries / "sonard", folder)  # it need not be able to look into the build
+    shutil.copy(binaries / "sonard", folder)  # the user need not be able to read the build
     for file in (etc / "keys").iterdir():
         shutil.copy(file, lent / f"keys_{file.name}")
         os.chown(lent / f"keys_{file.name}", NOBODY, NOBODY)
@@ -94,7 +94,7 @@ def try_page(folder):
     assert code == 0, text
     check = block("sh", "look and start").replace("/etc/sonard", str(etc))
     expect("check", run(node, "bash", "-e", "-c", check), "keys allowed: 1 to send, 1 to read")
-    home = folder / "other"  # the other machine: secret certificates and the configuration alone
+    home = folder / "other"  # the other machine: only secret certificates and the configuration
     home.mkdir()
     for name in "digitiser-1", "display-1":
         shutil.move(etc / f"keys/{name}.key_secret", home)

@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""sonar-bench live: its counts add up whatever happens to the stream, its times are in the only order
-they can be in, what a case names is what came, what goes wrong is said, and no process or file is left behind.
-Never how fast it is.
+"""sonar-bench live: its counts add up for any stream, its times are in the right order, the topics of a case
+have come, errors are reported, and no process or file is left behind. No speed is tested.
 usage: live_test.py SOURCE BIN [--part K/N]   the K-th of N parts of the tests"""
 import json
 import math
@@ -21,7 +20,7 @@ SMALL = ["--sensors", "33", "--case", "latency", "--backend", "cpu", "--threads"
          "--seconds", "2", "--set", "dft.length=4000", "--set", "dft.hop=700", "--set", "cbf.band_bins=[40, 70]"]
 EVERYTHING = ["cbf.azimuth", "cbf.nearfield", "cbf.lofar", "mvdr.azimuth", "mvdr.spectrum", "detections", "status"]
 
-# A rank that gets no processor for seconds is waited for.
+# Waits for a rank that gets no processor for seconds.
 PATIENT = ["--set", "ingest.queue_windows=80", "--set", "ingest.max_skew_ms=5000", "--set", "cluster.max_skew_ms=10000"]
 
 
@@ -31,7 +30,7 @@ def children_of(pid):
 
 
 class Live:
-    """One run of the program in a folder of its own for temporary files."""
+    """One run of the program with its own folder for temporary files."""
 
     def __init__(self, *arguments):
         self.folder = tempfile.TemporaryDirectory()
@@ -45,7 +44,7 @@ class Live:
         self.seen, self.text = [], ""
 
     def children(self, name):
-        """Processes of that name that the program has started, or that mpirun has for it."""
+        """Processes of that name that were started by the program, or by mpirun for it."""
         found = children_of(self.process.pid)
         for pid in list(found):
             found += children_of(pid)
@@ -58,7 +57,7 @@ class Live:
             try:
                 if found := self.children(name):
                     return found[-1]
-            except FileNotFoundError:  # one ended while we looked
+            except FileNotFoundError:  # one ended meanwhile
                 pass
             time.sleep(0.02)
         raise AssertionError(f"no {name} within a minute")
@@ -85,7 +84,7 @@ class Live:
 
 
 def adds_up(run):
-    """Everything that was to be sent is received or counted as lost, once."""
+    """Every window of the plan is either received or counted as lost, once."""
     p, w = run["parameters"], run["windows"]
     frames = math.ceil((p["warm_up_s"] + p["seconds"]) * p["fs_hz"] / p["frame_samples"])
     samples = frames * p["frame_samples"]
@@ -122,7 +121,7 @@ def in_order(run):
 def one_run():
     for case, layout, transport in (("latency", "channel-major", "sockets"), ("latency", "channel-major", "curve"),
                                     ("throughput-everything", "interleaved", "tcp")):
-        # so long that the daemon would call sensors stuck if their samples came again
+        # so long that the daemon would report sensors as stuck if their samples repeated
         live = Live(*SMALL, "--case", case, "--layout", layout, "--transport", transport, "--seconds", "5")
         live.stream()
         (path,) = pathlib.Path(live.folder.name).glob("tmp/*/sonard.yaml")
@@ -150,7 +149,7 @@ def one_run():
 
 
 def on_ranks():
-    """Each rank gets its own block of channels at its own endpoint, and all of it is one array's run."""
+    """Each rank gets its own block of channels at its own endpoint, and together they are one array's run."""
     for ranks, transport, senders, case in ((2, "sockets", 8, "latency-everything"), (3, "shm", 5, "latency"),
                                             (2, "curve", 2, "latency")):
         live = Live(*SMALL, *PATIENT, "--ranks", str(ranks), "--transport", transport, "--senders", str(senders),
@@ -176,7 +175,7 @@ def on_ranks():
 
 
 def ranks_in_trouble():
-    """A rank that stops and goes on is told from the array's losses; one that dies ends the run."""
+    """A rank that stops and resumes is distinguished from the array's losses; one that dies ends the run."""
     live = Live(*SMALL, "--ranks", "2", "--seconds", "5")
     live.stream()
     rank = live.children("sonard")[1]
@@ -215,7 +214,7 @@ def topics_that_do_not_come():
     assert data["live"] == [] and data["left_out"][0]["where"] == "mvdr.azimuth", data
     live = Live(*SMALL, "--case", "latency-everything", "--set", "output.high_water_mark=16", "--seconds", "6")
     live.stream()
-    live.process.send_signal(signal.SIGSTOP)  # the sockets' buffers hold far less than what is published meanwhile
+    live.process.send_signal(signal.SIGSTOP)  # the sockets' buffers hold far less than the messages published meanwhile
     time.sleep(3)
     live.process.send_signal(signal.SIGCONT)
     text, data = live.end(0)
@@ -235,7 +234,7 @@ def a_stalled_daemon():
     (run,) = data["live"]
     adds_up(run)
     assert not run["held"] and "NOT held" in text, run["not_held"]
-    # the senders either waited for room, or filled what lies between and found out later
+    # the senders either waited for room, or filled the buffers in between and noticed later
     assert run["latency_ms"]["max"] > 100 or run["windows"]["received"] < run["windows"]["expected"]
 
 
@@ -256,7 +255,7 @@ def what_ends_early():
 
 
 def a_bad_end():
-    """Everything is measured, but the daemon does not end as it should."""
+    """Everything is measured, but the daemon does not exit cleanly."""
     with tempfile.TemporaryDirectory() as folder:
         wrapper = pathlib.Path(folder) / "wrapper"
         wrapper.write_text(f"""#!/bin/sh
@@ -333,7 +332,7 @@ def the_search_and_its_pages():
     pages(the_search())
 
 
-# The K-th of N parts takes every N-th of what there is, so that the longest are not in one.
+# The K-th of N parts takes every N-th test, so that the longest are in different parts.
 TESTS = (one_run, on_ranks, ranks_in_trouble, topics_that_do_not_come, a_stalled_daemon, what_ends_early, a_bad_end,
          refusals, the_search_and_its_pages)
 if __name__ == "__main__":

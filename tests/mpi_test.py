@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""sonard under mpirun: one rank publishes the very bytes of a process without MPI.
+"""sonard under mpirun: one rank publishes the same bytes as a process without MPI.
 usage: mpi_test.py BIN [--part K/N | TEST...]   the K-th of N parts of the tests, or those that are named"""
 import atexit
 import json
@@ -31,7 +31,7 @@ TOPICS = ("cbf.azimuth", "cbf.nearfield", "cbf.lofar", "mvdr.azimuth", "mvdr.spe
           "mvdr.eigenvalues", "music.azimuth", "element.psd",
           "element.missing", "detections", "status")
 RANKS = [int(r) for r in os.environ.get("SONAR_MPI_RANKS", "2 3").split()]
-DIFFERS = ("run", "latency_us", "config_version")  # between any two runs: sockets lie in folders of their own
+DIFFERS = ("run", "latency_us", "config_version")  # between any two runs: each has its own folder of sockets
 CONFIG = """
 schema: 1
 array: {{id: 1, name: test, {array}geometry: {{line: {{sensors: {channels}, spacing_m: 0.75}}}}}}
@@ -52,7 +52,7 @@ control: {{endpoint: "ipc://{folder}/control"}}
 
 
 def sea(samples, channels=CHANNELS, seed=1):
-    """Noise, two tones and a broadband ship, as a line hears them: f32 [sample][channel]."""
+    """Noise, two tones and a broadband ship, as received by a line: f32 [sample][channel]."""
     rng = np.random.default_rng(seed)
     t = np.arange(samples) / FS_HZ
     x = (np.arange(channels) - (channels - 1) / 2) * 0.75
@@ -68,10 +68,10 @@ def sea(samples, channels=CHANNELS, seed=1):
 
 PATIENT = """
 cluster: {max_skew_ms: 20000}
-"""  # what comes is waited for, however busy the machine is
+"""  # waits for samples on a machine that may be busy
 LOSSY = """
 cluster: {max_skew_ms: 400}
-"""  # well below restart_after_ms, after which ingest gives up what is left of a window
+"""  # well below restart_after_ms, after which ingest offers incomplete windows
 
 
 class Daemon:
@@ -115,7 +115,7 @@ class Daemon:
             time.sleep(0.02)
 
     def pids(self):
-        """Of the ranks, by their number."""
+        """Process ids of the ranks, by rank."""
         found = {}
         for proc in pathlib.Path("/proc").iterdir():
             try:
@@ -139,7 +139,7 @@ class Daemon:
         return self.push[rank]
 
     def send(self, samples, first_channel, rank, begin=0, epoch=1):
-        """One frame; waits until there is room. Receives meanwhile."""
+        """Sends one frame; waits for room, and receives meanwhile."""
         head = struct.pack("<4sHHIIIIBBHIQQqd", b"SNRF", 1, 64, 1, first_channel, samples.shape[1],
                            samples.shape[0], 4, 0, 0, epoch, begin // FRAME, begin,
                            1_700_000_000_000_000_000 + begin * 10**9 // FS_HZ, FS_HZ)
@@ -169,14 +169,14 @@ class Daemon:
             self.receive(50)
 
     def await_frames(self, received):
-        """A status that counts so many frames, good and bad."""
+        """Waits for a status with this number of frames, good and bad."""
         until = time.monotonic() + 20
         while self.status["frames"]["received"] < received:
             assert time.monotonic() < until and self.process.poll() is None, (received, self.status, self.text())
             self.receive(50)
 
     def await_status(self, count=2):
-        """The last of so many that come from now on."""
+        """The last of `count` statuses that come from now on."""
         for _ in range(count):
             self.status, until = None, time.monotonic() + 20
             while not self.status:
@@ -204,7 +204,7 @@ class Daemon:
 
 
 def blocks(ranks):
-    """An even split, as the configuration's default."""
+    """An even split, like the configuration's default."""
     bounds = [CHANNELS * r // ranks for r in range(ranks + 1)]
     return list(zip(bounds, bounds[1:]))
 
@@ -237,7 +237,7 @@ LEDGER_DB = {"cbf": 0.01, "mvdr": 0.05, "music": 0.001, "element": 0.0001}
 
 
 def same_numbers(a, b, where):
-    """The same structure, and numbers as near as rounding leaves them."""
+    """The same structure, and numbers equal to rounding."""
     if isinstance(a, dict):
         assert a.keys() == b.keys(), (where, a, b)
         for key in a:
@@ -386,14 +386,14 @@ def simulated(ranks, scene, *more, record="", before=(), **options):
 
 
 def the_simulator_feeds_ranks():
-    """Each rank gets its channels and nothing else, planned faults included, and what is published
-    is that of one process."""
+    """Each rank gets only its channels, including planned faults, and the messages equal those of
+    one process."""
     alone, _ = simulated(None, "scene")
     daemon, sent = simulated(3, "scene", "--ranks", "3")
     compare(by_window(alone), by_window(daemon))
     lines = sent["ranks"]
     assert len(lines) == 3 and sum(line["frames"] for line in lines) == sent["frames"] == 3 * SECONDS * FS_HZ // FRAME
-    dropped = [1, 1, 3 + 1]  # what the daemon takes for wrong of what each rank was sent
+    dropped = [1, 1, 3 + 1]  # wrong frames among those sent to each rank
     assert lines[1]["kinds"]["drop"] == 2 and lines[2]["kinds"]["repeat"] == 3, lines
     for line, status, wrong in zip(lines, daemon.status["ranks"], dropped):
         assert status["frames_dropped"] == wrong, (status, line)
@@ -456,7 +456,7 @@ def windows_of(daemon, topic="cbf.azimuth"):
 
 
 def a_silent_rank_takes_part_with_nothing():
-    """Rank 1's digitiser is off for four seconds and comes back."""
+    """Rank 1's digitiser is off for four seconds and returns."""
     data = sea(12 * FS_HZ)
     daemon = Daemon(2, more=LOSSY, share=0.9)
     feed(daemon, data[:4 * FS_HZ])
@@ -472,7 +472,7 @@ def a_silent_rank_takes_part_with_nothing():
     for sample in range(0, 11 * FS_HZ + 1, HOP):
         head = seen[sample][0]
         gone = 4 * FS_HZ - WINDOW < sample < 8 * FS_HZ - HOP
-        partly = 8 * FS_HZ - HOP <= sample < 8 * FS_HZ  # its ingest has the end of the window
+        partly = 8 * FS_HZ - HOP <= sample < 8 * FS_HZ  # its ingest has only the end of the window
         if partly:
             continue
         share = np.frombuffer(missing[sample][1], "<f4")
@@ -486,7 +486,7 @@ def a_silent_rank_takes_part_with_nothing():
 
 
 def the_status_tells_of_every_rank():
-    """Frames are counted exactly, each by the rank that got it, whatever is wrong with them."""
+    """Frames with any fault are counted exactly, each by the rank that got it."""
     data = sea(6 * FS_HZ)
     daemon = Daemon(3, more=LOSSY, share=0.9)
     feed(daemon, data[:3 * FS_HZ])
@@ -520,7 +520,7 @@ def the_status_tells_of_every_rank():
 
 
 def half_an_array_is_that_of_one_process():
-    """What is published while a rank is silent: the same as of one process that lacks its channels."""
+    """While a rank is silent, the messages equal those of one process that lacks its channels."""
     data, half = sea(6 * FS_HZ), CHANNELS // 2
     several, alone = (Daemon(ranks, more=LOSSY, share=0.9) for ranks in (2, None))
     feed(several, data[:2 * FS_HZ])
@@ -538,14 +538,14 @@ def half_an_array_is_that_of_one_process():
 
 
 def ctl(daemon, *words):
-    """What sonarctl says, and its exit code."""
+    """sonarctl's output and exit code."""
     done = subprocess.run([binaries / "sonarctl", "--config", daemon.yaml, "--timeout", "30", *words], text=True,
                           capture_output=True, timeout=60)
     return done.stdout + done.stderr, done.returncode
 
 
 def changed(ranks, data):
-    """A whole run in the course of which values change: messages by window."""
+    """A whole run during which values change: messages by window."""
     daemon, part = Daemon(ranks), 3 * FS_HZ
     steps = ((["set", "sound_speed_mps", "1490"],), (["mask", "+5,20"], ["set", "mvdr.source_count", "aic"]),
              (["set", "array.heading_deg", "30"], ["mask", "none"],
@@ -562,8 +562,8 @@ def changed(ranks, data):
 
 
 def recordings_of_ranks_are_replayed():
-    """Each rank keeps its own samples, whose replay makes the live spectra again, byte for byte;
-    messages are kept by rank 0."""
+    """Each rank keeps its own samples, whose replay gives the live spectra, byte for byte;
+    rank 0 records messages."""
     with tempfile.TemporaryDirectory(prefix="mpi_test.") as name:
         folder = pathlib.Path(name)
         record = f'record: {{what: raw, directory: "{name}", at_start: false}}'
@@ -598,7 +598,7 @@ def recordings_of_ranks_are_replayed():
 
 
 def changes_hold_for_all_ranks():
-    """With the same window as with one process, and to the same effect."""
+    """From the same window on as with one process, and with the same effect."""
     data = sea(15 * FS_HZ)
     alone, several = changed(None, data), changed(3, data)
     heads = [head for (topic, _), (head, _) in sorted(several.items()) if topic == "cbf.azimuth"]
@@ -612,7 +612,7 @@ def changes_hold_for_all_ranks():
 
 
 def a_change_is_taken_by_all_or_none():
-    """Rank 1 has no sensor left by a mask, or is killed in the middle of changes."""
+    """A mask leaves rank 1 no sensor, or rank 1 is killed during changes."""
     data = sea(6 * FS_HZ)
     daemon = Daemon(3, more=LOSSY, share=0.9)
     before, _ = ctl(daemon, "version")
@@ -651,7 +651,7 @@ def a_change_is_taken_by_all_or_none():
 
 
 def sensors_of_all_ranks_are_judged():
-    """array.auto_mask takes sensor 20 out, which is dead and rank 1's."""
+    """array.auto_mask masks sensor 20, which is dead and belongs to rank 1."""
     data = sea(30 * FS_HZ)
     data[:, 20] = 0
     daemon = Daemon(2, array="auto_mask: true, ")
@@ -696,7 +696,7 @@ def too_much_missing_is_dropped():
         assert time.monotonic() < until, daemon.status
         daemon.receive(50)
     rank = daemon.status["ranks"][1]
-    assert rank["windows_absent"] >= 3, daemon.status  # counted beside those that were dropped
+    assert rank["windows_absent"] >= 3, daemon.status  # counted in addition to dropped ones
     assert "ranks_absent" in [condition["code"] for condition in daemon.status["conditions"]], daemon.status
     assert max(windows_of(daemon)) == 2 * FS_HZ - WINDOW, sorted(windows_of(daemon))
     daemon.end()
@@ -726,7 +726,7 @@ def an_epoch_is_adopted_by_all_or_none():
 
 
 def a_rank_says_that_it_is_bound():
-    """To one processor each, as mpirun does unasked, where each one's share is more."""
+    """Bound to one processor each, mpirun's default, although each rank's share is larger."""
     processors = os.cpu_count()
     if processors < 4:
         print(f"a_rank_says_that_it_is_bound: skipped: two ranks' shares of {processors} processors are one each")
@@ -775,7 +775,7 @@ def what_ranks_cannot_do_is_refused():
 
 
 def each_rank_is_trained_for_its_channels():
-    """A table for each rank, which it starts with; it holds for so many ranks alone, and not for one process."""
+    """Each rank starts with its own table, which holds only for this number of ranks, and not for one process."""
     with tempfile.TemporaryDirectory(prefix="mpi_test.") as name:
         runtime, yaml = f'state_dir: "{name}", ', pathlib.Path(name) / "array.yaml"
         yaml.write_text(config_text(name, runtime=runtime))
@@ -795,7 +795,7 @@ def each_rank_is_trained_for_its_channels():
 
 
 def free_ports():
-    """Two that differ in the last digit, 0 and 1, without that digit."""
+    """Two free ports that differ only in the last digit, 0 and 1; returns them without that digit."""
     for tens in range(2000 + os.getpid() % 1000, 6000):
         held = [socket.socket() for _ in range(2)]
         try:
@@ -810,7 +810,7 @@ def free_ports():
 
 
 def keys_are_read_again_by_all_ranks():
-    """The key of one digitiser's is taken away and another's let in: on every rank, not on the root alone."""
+    """One digitiser's key is removed and another's admitted: on every rank, not only on the root."""
     data = sea(4 * FS_HZ)
     with tempfile.TemporaryDirectory(prefix="mpi_test.") as name:
         folder = pathlib.Path(name)

@@ -27,7 +27,7 @@ feed() { # SECONDS [CONFIGURATION [OPTION]...]: samples by the simulator
         --scene /usr/share/sonard/scenes/one-source.yaml >/dev/null 2>sim.log || complain "sonar-sim: $(cat sim.log)"
 }
 spectra() { sonar-watch --topic cbf.azimuth --json --count 2 --timeout 20 >spectra || complain "no spectra"; }
-# A feed and two spectra of it.
+# Feeds samples and waits for two spectra.
 works() {
     feed 8 "$@" &
     spectra
@@ -39,13 +39,13 @@ drop_in() { # NAME <content
     cat >$units/"$1".conf
     systemctl daemon-reload
 }
-# The first example of a drop-in on a page of the documents.
+# The first drop-in on a page of the documents.
 drop_in_of() { awk '/^```/ && shown { exit } /^\[(Unit|Service)\]/ { shown = 1 } shown' "/usr/share/doc/sonard/$1"; }
 configure() { # the packages' configuration and what is given besides
     { cat good.yaml && cat; } >/etc/sonard/sonard.yaml
     sonard --check-config /etc/sonard/sonard.yaml >/dev/null || complain "the configuration is refused"
 }
-# As it was, at the end of a step.
+# Restores the state at the end of a step.
 plain() {
     rm -rf $units
     cp good.yaml /etc/sonard/sonard.yaml
@@ -170,7 +170,7 @@ real_time() { # how many threads of that name have SCHED_FIFO and the priority 1
     echo "$count"
 }
 sonar-watch --topic status --json --count 1 --timeout 5 >status
-# Where systemd itself may not raise limits (CAP_SYS_RESOURCE, bit 24), as in some containers, it goes without.
+# Skipped if systemd may not raise limits (CAP_SYS_RESOURCE, bit 24), as in some containers.
 if (($(sed -n 's/^CapEff:[^0-9a-f]*/0x/p' /proc/1/status) >> 24 & 1)); then
     grep -q "^Max realtime priority *20 " "/proc/$pid/limits"
     grep -q "^Max locked memory *unlimited " "/proc/$pid/limits"

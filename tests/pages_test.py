@@ -4,18 +4,18 @@
 pages_test.py SOURCE BINARIES [PAGE...]. Exit 77: skipped.
 
 Every fenced block names its language. A page's blocks run in order, in one shell with the programs on its PATH, in a
-checkout and an /etc/sonard of its own, with a network of its own; what the page left running is ended at its end, and
-has to end well. In a block
-    sh          each line is run, and has to succeed
-    console     so are lines after "$ "; the others are the output, in which numbers may differ and "..." is anything
-    python, c   is a program; one that prints has to print a line
-    yaml        is a part of a configuration, or what YAML names: it has to be accepted together with the installed one
+checkout and an /etc/sonard of its own, with a network of its own; processes that still run are ended after the page,
+and have to exit cleanly. In a block
+    sh          each line is run and has to succeed
+    console     the same for lines after "$ "; other lines are the output, with any numbers, and "..." for any text
+    python, c   is a program; if it prints, it has to print a line
+    yaml        is a part of a configuration, or of a file that it names; it has to be valid with the installed one
     js          is a script in a browser, which another test runs
     text, ...   is shown only
-Words after the language say what is not so:
+Words after the language mark exceptions:
     run-by: FILE                another test runs the block
-    no-ci: REASON[; FILE]       CI cannot run it; FILE, if any, tries the same where it can be tried
-Of a line that ends in "# q leaves" or "# ctrl-c leaves" one line of output is awaited, then it is asked to end."""
+    no-ci: REASON[; FILE]       CI cannot run it; FILE, if given, tests the same elsewhere
+A command with "# q leaves" or "# ctrl-c leaves" is ended after its first line of output."""
 import concurrent.futures
 import os
 import pathlib
@@ -38,10 +38,10 @@ source, binaries = (pathlib.Path(name).resolve() for name in sys.argv[1:3])
 pages = ["README.md", "CONTRIBUTING.md", *sorted(f"docs/{page.name}" for page in (source / "docs").glob("*.md"))]
 RUN, SHOWN, ELSEWHERE = ("sh", "console", "python", "c", "yaml"), ("text", "ini", "json"), ("js",)
 OWN_NETWORK = ["unshare", *([] if os.geteuid() == 0 else ["--map-root-user"]), "--net", "--pid", "--fork", "--kill-child"]
-LONGEST_S, MOST_MESSAGES = 5, 2  # of what a page has run for longer
+LONGEST_S, MOST_MESSAGES = 5, 2  # for programs that would run for longer
 AT_ONCE = 3  # pages: they wait for samples most of their time
 
-# What is there before a page's first command, as the page says in words.
+# State before a page's first command, which the page describes in words.
 NODE = """
 sonard /etc/sonard/sonard.yaml &
 until sonarctl version; do kill -0 $!; sleep 0.1; done >/dev/null
@@ -105,7 +105,7 @@ for pid in $(jobs -p); do
     kill $pid 2>/dev/null || true
     status=0
     wait $pid || status=$?
-    # One that has just begun does not know SIGTERM yet.
+    # A program that has just begun does not handle SIGTERM yet.
     [[ $status =~ ^(0|143)$ ]] || { echo "a background program ended with $status" && exit 1; }
 done
 """
@@ -131,7 +131,7 @@ def programs_of(block):
 
 
 def runs(block):
-    """Whether it runs here; what keeps it from that has to be said as it should."""
+    """Whether the block runs here; the reason against it has to be in the right form."""
     known = RUN + SHOWN + ELSEWHERE
     assert block.language in known, f"{block.place}: the block's language is '{block.language}', none of {known}"
     if not block.note and block.language not in ELSEWHERE:
@@ -154,7 +154,7 @@ def shortened(command):
 
 
 def here(text, folder):
-    """Folders of the machine are those of the test."""
+    """Replaces the machine's folders by those of the test."""
     return re.sub(r"(?<![\w.~])/(etc|run|srv|tmp|usr/share|var/lib)/", rf"{folder}/\1/", text)
 
 
@@ -172,7 +172,7 @@ def lines_of(block):
 
 
 def pattern(line):
-    """Of a line of output: numbers are any numbers, three dots are anything."""
+    """Pattern of a line of output: numbers match any number, three dots any text."""
     parts = re.split(r"(\.\.\.|[-+]?\d[\d.]*)", line)
     return "".join(re.escape(part) if i % 2 == 0 else ".*" if part == "..." else r"[-+]?[\d.]+"
                    for i, part in enumerate(parts))
@@ -199,13 +199,13 @@ def program_of(block, number, folder):
 
 
 def merged(base, part):
-    """The part's options in the base's place; a geometry is one of several and takes the other's."""
+    """The part's options replace those of the base; a geometry replaces any other geometry."""
     both = {key for key in part if isinstance(part[key], dict) and isinstance(base.get(key), dict) and key != "geometry"}
     return {**base, **part, **{key: merged(base[key], part[key]) for key in both}}
 
 
 def settings_of(block, number, folder):
-    """A command that has the daemon, or the simulator, read them."""
+    """A command by which the daemon or the simulator checks the options."""
     part, name = yaml.safe_load(here(block.text, folder)), f"{folder}/example-{number}.yaml"
     node = yaml.safe_load((folder / "etc/sonard/sonard.yaml").read_text())
     if "sources" in part:
@@ -222,7 +222,7 @@ def settings_of(block, number, folder):
 
 
 def make_place(folder):
-    """A checkout, and what an installation puts into the machine's folders."""
+    """A checkout, and the files of an installation in the machine's folders."""
     checkout = folder / "checkout"
     (checkout / "build/release").mkdir(parents=True)
     (checkout / "build/release/bin").symlink_to(binaries)

@@ -1,5 +1,5 @@
 #!/bin/sh
-# What purging the package leaves in the folders for state: recordings, whatever else is not ours, and the way to them.
+# Purging the package keeps recordings and foreign files in the state folders, and prints their paths.
 # purge_test.sh SOURCE_DIR
 set -eu
 source=$1

@@ -60,7 +60,7 @@ def refuses(parts):
 
 
 def check_module():
-    """Against a message that a daemon sent, and messages that none sends."""
+    """With a message of a daemon, and invalid messages."""
     data = (source / "tools/dashboard/tests/data/cbf.lofar.msg").read_bytes()
     parts = []
     while data:
@@ -103,7 +103,7 @@ def check_subscribe(folder):
 
 
 def check_key(folder):
-    """A key reaches a publisher that speaks CURVE; a file that is no client's certificate is refused."""
+    """A key reaches a publisher that speaks CURVE; a file that is not a client's certificate is refused."""
     (public, secret), (own, own_secret) = zmq.curve_keypair(), zmq.curve_keypair()
     file = folder / "reader.key_secret"
     lines = [("public-key", own), ("secret-key", own_secret), ("server-key", public)]
@@ -123,7 +123,7 @@ def check_key(folder):
 
 
 class Reasons(logging.Handler):
-    """What the module logs."""
+    """The module's log."""
 
     def __init__(self):
         super().__init__()
@@ -135,12 +135,12 @@ class Reasons(logging.Handler):
 
 
 def expect_reason(reasons, endpoint, why, key=None):
-    """A reader that goes on waiting has told why, after the endpoint, once."""
+    """A waiting reader logs the endpoint and the reason once."""
     reasons.told.clear()
     socket = sonar.connect(endpoint, "a", key=key)
     told = set()
     while not sonar.await_message(socket, endpoint, 0.1, told) and why not in socket.why:
-        pass  # the reason comes, or ctest ends this
+        pass  # until the reason comes, or ctest's time limit
     for _ in range(2):
         assert not sonar.await_message(socket, endpoint, sonar.PATIENCE_S + 0.5, told)
     socket.close()
@@ -156,7 +156,7 @@ def expect_refusal(endpoint, why, key=None):
 
 
 def serve_hang_ups(path):
-    """As the gate does: whoever connects is hung up on."""
+    """Like the gate: closes every connection."""
     server = socket.socket(socket.AF_UNIX)
     server.bind(str(path))
     server.listen()
@@ -168,7 +168,7 @@ def serve_hang_ups(path):
 
 
 def check_reasons(folder):
-    """A reader that gets nothing says why."""
+    """A reader that receives nothing says why."""
     reasons = Reasons()
     names = ("node", "other", "reader", "misled")
     keys = {name: zmq.curve_keypair() for name in names}
@@ -241,7 +241,7 @@ def check_render(folder, config):
 
 
 def check_recording(folder):
-    """A daemon records what the simulator sends; the same scene as a file tells what that was."""
+    """A daemon records what the simulator sends; the same scene as a file is the reference."""
     rec = folder / "rec"
     rec.mkdir()
     config = folder / "record.yaml"

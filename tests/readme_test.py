@@ -33,7 +33,7 @@ def start(*command, **options):
 
 
 def expect_pace(endpoint, windows):
-    """As a digitiser: no window comes before its last sample has been, none is too much to take."""
+    """Sends at a digitiser's pace, so that no window comes early or overloads the daemon."""
     sub = zmq.Context.instance().socket(zmq.SUB)
     for topic in ("cbf.azimuth", "status"):
         sub.subscribe(topic)
@@ -52,7 +52,7 @@ def expect_pace(endpoint, windows):
 
 
 def write_config(folder):
-    """The demonstration's, with endpoints in the folder."""
+    """The demonstration's configuration, with endpoints in the folder."""
     text = (source / "config/demo.yaml").read_text()
     for port, name in (("5555", "in"), ("5556", "out")):
         text = text.replace(f"tcp://127.0.0.1:{port}", f"ipc://{folder}/{name}")
@@ -89,7 +89,7 @@ def try_readme(folder):
 
 
 def anchors_of(page):
-    """As GitHub names headings."""
+    """A heading's anchor by GitHub's rule."""
     heads = re.findall(r"^#+ (.*)$", page.read_text(), re.M)
     return {re.sub(r"[^a-z0-9 -]", "", head.lower()).replace(" ", "-") for head in heads}
 
@@ -128,7 +128,7 @@ def commands_of(page):
 
 
 def try_options(_):
-    """Whatever a page tells to type, the program knows."""
+    """The programs have all options that a page uses."""
     known, commands = {}, 0
     for page in [source / "README.md", *sorted((source / "docs").glob("*.md"))]:
         for program, words in commands_of(page):

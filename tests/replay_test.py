@@ -51,7 +51,7 @@ def replay(*arguments):
 
 
 def played(folder, *arguments):
-    """Samples and the first frame's UTC as they reach the socket, and what was said."""
+    """Samples and the first frame's UTC at the socket, and the program's output."""
     pull = zmq.Context.instance().socket(zmq.PULL)
     pull.bind(f"ipc://{folder}/in")
     command = [binaries / "sonar-replay", *map(str, arguments), "--endpoint", f"ipc://{folder}/in", "--array-id", "1",
@@ -159,7 +159,7 @@ def try_cut_off(folder, rng):
 
 
 def try_pauses(folder):
-    """The recorded clock goes on by 11 days and then back: at 100 times the pace a tenth of a second."""
+    """The recorded clock jumps by 11 days and then back: at 100 times the pace a tenth of a second."""
     file, at_ns = folder / "set.sonar-spectra", 1767225600 * SECOND
     messages = b""
     for i, step_s in enumerate((0, 1, 11 * 86400, 1, -5 * 86400, 1)):

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The installed units: systemd accepts them, and they leave the daemon little that it could do to the machine.
+# The installed units: systemd accepts them, and they restrict the daemon's access to the machine.
 # service_test.sh BUILD_DIR SOURCE_DIR; exit 77: skipped.
 set -eu
 build=$1 source=$2

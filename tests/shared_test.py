@@ -75,7 +75,7 @@ def published(feed, threads):
 
 
 def counted(feed):
-    """What became of all frames of a stream, and the simulator's own account of it."""
+    """The daemon's counts of all frames of a stream, and the simulator's summary."""
     with listening(1) as (config, sub):
         summary = config.with_name("summary.json")
         feed(config, "--summary", summary)

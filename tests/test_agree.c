@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Which window several ranks work on next, by what each of them has on offer. */
+/* Which window several ranks process next, given the windows that each of them offers. */
 #include <criterion/criterion.h>
 
 #include "ranks/agree.h"
@@ -13,7 +13,7 @@ static const sonar_agree_spec three = {.ranks = 3,
                                        .max_skew_ns = 250 * MS,
                                        .restart_after_ns = 1000 * MS};
 
-/* The timeline has been silent for long where a test says nothing of it. */
+/* By default the timeline has been silent for long. */
 static sonar_offer none(void) {
     return (sonar_offer){.channels = 8, .idle_ns = 60000LL * MS};
 }
@@ -58,7 +58,7 @@ Test(agree, waits_for_a_rank_until_the_window_has_waited_for_the_longest_skew) {
     }
 }
 
-/* It will never have it: nobody has to wait. */
+/* It will never have the window, so no rank waits. */
 Test(agree, a_rank_that_is_ahead_takes_part_with_nothing) {
     sonar_timeline t = running();
     sonar_offer o[3] = {window(1, 1000, 0), window(1, 1300, 0), window(1, 1000, 0)};
@@ -120,8 +120,8 @@ static sonar_timeline running_together(void) {
     return t;
 }
 
-/* Where ingest waits for a digitiser longer than the ranks wait for one another, its windows come
- * late, and have waited for longer than it takes to adopt a restart. */
+/* If ingest waits for a digitiser longer than the ranks wait for each other, its windows are late,
+ * by more than the time after which a restart is adopted. */
 Test(agree, late_windows_of_the_timeline_are_no_restart) {
     sonar_timeline t = running_together();
     sonar_offer o[3] = {window(1, 1000, 300), none(), window(1, 1000, 300)};
@@ -132,13 +132,15 @@ Test(agree, late_windows_of_the_timeline_are_no_restart) {
     cr_assert_eq(v.kind, SONAR_ROUND_WAIT, "nobody goes back");
     cr_assert(v.drop[1], "the rank may have the next one behind it");
     cr_assert_eq(t.next_sample, 1100);
-    o[1] = window(1, 1100, 5000); /* the others' digitisers have stopped: this rank goes on alone */
+    o[1] = window(1, 1100,
+                  5000); /* the other ranks' digitisers have stopped: this rank continues alone */
     const sonar_verdict next = sonar_agree(&three, o, &t);
     cr_assert_eq(next.kind, SONAR_ROUND_RUN);
     cr_assert(!next.restarted && next.present[1] && !next.present[0]);
 }
 
-/* All ranks late at once is no restart either, while one in the same epoch is. */
+/* If all ranks are late at once, that is not a restart either; a restart in the same epoch is
+ * recognised. */
 Test(agree, a_restart_in_the_same_epoch_is_told_from_late_windows) {
     sonar_timeline t = running_together();
     sonar_offer o[3] = {window(1, 200, 5000), window(1, 300, 5000), none()};
@@ -153,8 +155,8 @@ Test(agree, a_restart_in_the_same_epoch_is_told_from_late_windows) {
     cr_assert_eq(t.next_sample, 300);
 }
 
-/* Nor are those of a rank that has been behind from the start, once the others have stopped; when
- * it has come to where they were, it goes on alone. */
+/* Nor are the windows of a rank that has lagged from the start, once the others have stopped; from
+ * their position on it continues alone. */
 Test(agree, a_rank_that_was_never_in_time_is_no_restart) {
     sonar_timeline t = running();
     sonar_offer o[3] = {window(1, 1000, 300), window(1, 600, 5000), none()};
@@ -175,7 +177,7 @@ Test(agree, a_rank_that_was_never_in_time_is_no_restart) {
     cr_assert(v.present[1] && !v.restarted);
 }
 
-/* What its digitisers begin after that is a restart, and so is another epoch. */
+/* A later beginning of its digitisers is a restart, and so is another epoch. */
 Test(agree, a_rank_that_was_never_in_time_can_restart) {
     for (int other_epoch = 0; other_epoch < 2; other_epoch++) {
         sonar_timeline t = running();
@@ -190,7 +192,7 @@ Test(agree, a_rank_that_was_never_in_time_can_restart) {
     }
 }
 
-/* Also one of which nothing was seen while the others went on. */
+/* Also a rank that offered no window while the others continued. */
 Test(agree, nothing_is_adopted_between_two_windows_of_a_stream) {
     for (uint32_t epoch = 1; epoch <= 2; epoch++)
         for (int64_t idle_ms = 0; idle_ms <= 1600; idle_ms += 100) {
@@ -204,7 +206,7 @@ Test(agree, nothing_is_adopted_between_two_windows_of_a_stream) {
         }
 }
 
-/* Even where every rank has a window: of different epochs none may be taken for all. */
+/* Even if every rank has a window: with different epochs none may be adopted for all. */
 Test(agree, epochs_that_differ_wait) {
     sonar_timeline t = {0};
     sonar_offer o[3] = {window(1, 0, 0), window(1, 0, 0), window(2, 0, 0)};
@@ -244,7 +246,7 @@ Test(agree, all_wait_for_a_root_that_has_no_room_for_results) {
     cr_assert_eq(t.epoch, 1, "nothing is adopted unseen");
 }
 
-/* Whatever comes: a window is worked on once and in order, by those that have it. */
+/* With random input a window is processed once and in order, by the ranks that have it. */
 Test(agree, random_offers_keep_the_order) {
     uint64_t random = 3;
     sonar_timeline t = {0};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The assembler against a plain model that keeps one byte for every sample ever sent, and its rules
+/* The assembler compared with a simple model that keeps one byte for every sample, and its rules
  * one by one with a clock that the test sets. */
 #include "core/random.h"
 #include "ingest/assembler.h"
@@ -87,7 +87,7 @@ static void check_balance(const sonar_assembler *assembler) {
                                        sonar_assembler_waiting(assembler));
 }
 
-/* All channels lack the samples [first, end), and nothing else. */
+/* All channels lack exactly the samples [first, end). */
 static bool has_gap(const sonar_window *window, uint64_t first, uint64_t end) {
     bool alone = window->gaps.count != NULL;
     for (size_t k = 0; k < window->ring.shape[0] && alone; k++) {
@@ -114,7 +114,7 @@ struct expected {
 struct model {
     sonar_ingest_spec spec;
     uint8_t *have;  /* [channel][REACH] */
-    uint32_t *flag; /* [index] of frames that stored something here */
+    uint32_t *flag; /* [index] number of frames that stored samples here */
     bool running;
     uint64_t zero, window, first_window, frozen, newest, index;
     struct expected *queue;
@@ -222,7 +222,7 @@ static bool is_there(const struct model *m, size_t k, uint64_t sample) {
     return m->have[k * REACH + (sample - m->zero)];
 }
 
-/* Those that never came read 0 in the window, anything before it. */
+/* Missing samples are 0 in the window, and arbitrary before it is offered. */
 static void compare_samples(const struct model *m, const sonar_window *got) {
     sonar_buffer span[2];
     size_t samples = got->lookback + m->spec.window_length;
@@ -264,7 +264,7 @@ static void compare_gaps(const struct model *m, const sonar_window *got) {
         }
 }
 
-/* Whether spans of any place and length are whole. */
+/* Whether any span of samples is complete. */
 static void compare_spans(const struct model *m, const sonar_window *got) {
     size_t samples = got->lookback + m->spec.window_length;
     for (int trial = 0; trial < 20; trial++) {
@@ -447,7 +447,7 @@ Test(assembler, every_sample_alone_and_a_hop_of_one) {
 
 /* ---- causes ---------------------------------------------------------------------------------- */
 
-/* It is known what the header said, if it could be read. */
+/* The header is reported, if it could be read. */
 static void expect_refused(sonar_assembler *assembler, const sonar_frame *frame,
                            sonar_frame_cause cause, int64_t at_ns) {
     sonar_refused refused[SONAR_FRAME_CAUSES];
@@ -788,7 +788,7 @@ Test(assembler, the_end_of_64_bits_is_reached_in_order) {
     }
     cr_assert(windows >= 15 && w.first_sample == at - 100);
     cr_assert(test_window_errors(&w, w.first_sample, 100) == 0);
-    for (uint64_t f = 0; f < 100; f++) /* and whatever comes then does no harm */
+    for (uint64_t f = 0; f < 100; f++) /* and later frames do no harm */
         send_at(assembler, whole(5, UINT64_MAX - 1 - below(3000), 1), (int64_t)f * 100 * ms);
     take_all(assembler, NULL);
     check_balance(assembler);
@@ -888,7 +888,7 @@ Test(assembler, what_a_window_looks_back_to_is_kept_with_it) {
     }
 }
 
-/* A frame that fills the ring to its end, before the window that looks back is offered. */
+/* A frame that fills the ring to its end, before the window with earlier samples is offered. */
 Test(assembler, what_a_window_will_look_back_to_is_not_written_over) {
     sonar_ingest_spec spec = small_spec();
     spec.lookback = 190;
@@ -1081,7 +1081,7 @@ Test(assembler, a_window_arrives_with_its_last_frame) {
 }
 
 Test(assembler, sequence_gaps_are_frames_that_never_came) {
-    /* a number far ahead counts once another one follows on it */
+    /* a number far ahead is accepted once another one follows on it */
     static const uint64_t order[] = {10, 11, 14, 13,  16,  16, 9,   80, 81,
                                      17, 18, 82, 200, 202, 12, 203, 210};
     static const uint64_t gaps[] = {0, 0, 2, 1, 2, 2, 2, 2, 65, 65, 64, 64, 64, 182, 182, 182, 188};
@@ -1099,8 +1099,8 @@ Test(assembler, sequence_gaps_are_frames_that_never_came) {
     sonar_assembler_destroy(assembler);
 }
 
-/* Every bit of one frame's number in turn: at most one frame counts as lost for it, and losses
- * after it are counted as they are. */
+/* Flips every bit of one frame's number in turn: at most one frame counts as lost because of it,
+ * and later losses are counted correctly. */
 Test(assembler, one_flipped_bit_of_a_sequence_hides_no_loss) {
     for (int bit = 0; bit < 64; bit++)
         for (uint64_t at = 0; at < 120; at += 40) { /* the very first one, too */
@@ -1148,7 +1148,7 @@ Test(assembler, a_long_loss_and_a_counter_that_begins_anew_are_told_apart) {
     sonar_assembler_destroy(assembler);
 }
 
-/* A block that is none of this stream's cannot fall silent in it. */
+/* A block that is not of this stream cannot become silent in it. */
 Test(assembler, stray_frames_of_other_blocks_make_no_block_known) {
     sonar_ingest_spec spec = small_spec();
     sonar_assembler *assembler = make(&spec);
@@ -1168,8 +1168,8 @@ Test(assembler, stray_frames_of_other_blocks_make_no_block_known) {
     sonar_assembler_destroy(assembler);
 }
 
-/* Its shape is an error: nothing of the array is missed when it does not come again. But one that
- * has come twice is. */
+/* A block that came once has a wrong shape and does not count as silent when it does not return.
+ * One that came twice does. */
 Test(assembler, one_frame_of_another_shape_makes_no_block_that_falls_silent) {
     for (uint64_t frames = 1; frames <= 2; frames++) {
         sonar_ingest_spec spec = small_spec();
@@ -1195,7 +1195,7 @@ static sonar_ingest_report report_of(sonar_assembler *assembler, bool read) {
     return report;
 }
 
-/* The blocks that the report misses, as the health does. */
+/* The silent blocks of the report, as judged by the health. */
 static size_t missed_in_report(sonar_assembler *assembler, int64_t silent_after_ns) {
     const sonar_ingest_report r = report_of(assembler, true);
     size_t missed = 0;
@@ -1241,7 +1241,8 @@ Test(assembler, a_digitiser_that_returns_with_other_channels_is_not_missed_as_it
     sonar_assembler_destroy(assembler);
 }
 
-/* Frames of ever other shapes fill the table of blocks and keep no digitiser out of it. */
+/* Frames of always different shapes fill the table of blocks, but a digitiser still finds a place.
+ */
 Test(assembler, frames_of_other_shapes_leave_room_for_blocks) {
     enum { CHANNELS = 4096 };
     sonar_ingest_spec spec = small_spec();
@@ -1254,11 +1255,11 @@ Test(assembler, frames_of_other_shapes_leave_room_for_blocks) {
         sonar_assembler_tick(assembler, (int64_t)f * 10 * ms);
     }
     sonar_assembler_tick(assembler, 2000 * ms);
-    cr_assert_eq(counters(assembler).blocks_silent, 1); /* the one that was heard more than once */
+    cr_assert_eq(counters(assembler).blocks_silent, 1); /* the block that came more than once */
     sonar_assembler_destroy(assembler);
 }
 
-/* One that was known and sends for another epoch only has fallen silent in this one. */
+/* A known block that only sends frames of another epoch is silent in this one. */
 Test(assembler, a_block_that_went_to_another_epoch_is_silent_in_this_one) {
     sonar_ingest_spec spec = small_spec();
     sonar_assembler *assembler = make(&spec);
@@ -1311,8 +1312,8 @@ Test(assembler, a_sample_beyond_the_limit_drops_its_frame_by_a_cause_of_its_own)
     sonar_assembler_destroy(assembler);
 }
 
-/* Loud integers are taken, and so is what a recording plays of them as floats; one number among
- * them that no integer has is a wrong bit. */
+/* Loud integers are accepted, also as floats from a recording; a value among them that no integer
+ * has is a wrong bit. */
 Test(assembler, integers_beyond_the_limit_are_taken_as_floats_too) {
     sonar_ingest_spec spec = small_spec();
     spec.most_sample = 1000;
@@ -1478,7 +1479,7 @@ Test(assembler, reports_losses_by_channel_until_they_are_read) {
     r = report_of(assembler, true);
     check_set(&r.lacking, "");
     cr_expect_eq(r.samples_missing, 110);
-    /* lost after that report and before the next: told, though all before was read */
+    /* lost between that report and the next: reported, although earlier windows were read */
     send_at(assembler, part(0, 3, 5, 260, 50), 3 * ms);
     take_all(assembler, NULL);
     r = report_of(assembler, true);
@@ -1590,7 +1591,7 @@ Test(assembler, frames_that_wait_are_counted_once_and_reported) {
 
 enum { KEPT = 6000, KEPT_CHANNELS = 5 };
 
-/* What a sink was handed, by channel and index of the one stream. */
+/* The samples passed to a sink, by channel and index of the one stream. */
 struct kept {
     uint64_t next, stretches;
     uint8_t there[KEPT_CHANNELS][KEPT], lacks[KEPT_CHANNELS][KEPT];
@@ -1633,8 +1634,8 @@ static void keep_take(void *ctx, const sonar_stretch *s) {
     kept->stretches++;
 }
 
-/* Three blocks that lose frames each on their own, cut anywhere, with flags that come and go: the
- * sink gets each sample once and in order, and hears exactly what is missing. */
+/* Three blocks that lose frames independently, split anywhere, with changing flags: the sink gets
+ * each sample once and in order, and exactly the missing samples are reported. */
 Test(assembler, every_sample_is_handed_on_once_with_what_is_missing) {
     static const size_t first[] = {0, 2, 3}, channels[] = {2, 1, 2};
     for (int round = 0; round < 30; round++) {
@@ -1646,7 +1647,7 @@ Test(assembler, every_sample_is_handed_on_once_with_what_is_missing) {
         spec.channels = KEPT_CHANNELS;
         spec.max_skew_samples = 200;
         spec.sink = &sink;
-        const bool crumbs = round % 3 == 0; /* more lacks in a window than a stretch may have */
+        const bool crumbs = round % 3 == 0; /* more gaps in a window than a piece can have */
         if (crumbs)
             spec.window_length = spec.hop = 500;
         sonar_assembler *assembler = make(&spec);
@@ -1695,7 +1696,7 @@ Test(assembler, every_sample_is_handed_on_once_with_what_is_missing) {
     }
 }
 
-/* One that does not want them gets none, and later those from then on. */
+/* A sink that is off gets no samples, and later only new ones. */
 Test(assembler, a_sink_gets_samples_from_when_it_wants_them) {
     static struct kept kept;
     const sonar_stretch_sink sink = {&kept, keep_wants, keep_take, keep_flush};

@@ -62,7 +62,7 @@ Test(backend, library_without_the_symbol_is_refused) {
     cr_assert(strstr(err.text, "sonar_plugin"), "%s", err.text);
 }
 
-/* What is absent or too old is a sentence that names it. */
+/* A missing or too old library gives a sentence that names it. */
 Test(backend, libraries_are_found_with_all_their_symbols_or_not_at_all) {
     const char *const names[] = {"sonar_plugin", "cusolverDnXsyevBatched"};
     void *found[2] = {NULL, NULL};
@@ -89,7 +89,7 @@ Test(backend, every_stage_of_the_cpu_is_there) {
 }
 
 #ifdef SONAR_REAL_PLUGIN_DIR
-/* With a GPU it is usable; without one it says so in a sentence. */
+/* With a GPU the plugin is usable; without one it says so in a sentence. */
 Test(backend, the_cuda_plugin_loads_with_or_without_a_gpu) {
     sonar_code code =
         sonar_backend_open("cuda", SONAR_REAL_PLUGIN_DIR, sonar_host_serial(), &choice, &err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Spectra at true bearings against beam patterns in closed form. */
+/* Spectra at true bearings compared with beam patterns in closed form. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
@@ -76,7 +76,7 @@ static void towards(double az_deg, double depression_deg, double u[3]) {
     u[2] = sin(depression_deg * RADIANS);
 }
 
-/* What the beam towards u shows of a source in direction s, of power 1, at TOP_HZ. */
+/* Power of the beam towards u for a source of power 1 in direction s, at TOP_HZ. */
 static double beam(const array *a, const double u[3], const double s[3]) {
     double re = 0, im = 0;
     for (int k = 0; k < SENSORS; k++) {
@@ -89,8 +89,8 @@ static double beam(const array *a, const double u[3], const double s[3]) {
     return re * re + im * im;
 }
 
-/* A source in the array's horizontal plane (at the scan's depression), so many degrees clockwise of
- * +x, over a floor. */
+/* A source in the array's horizontal plane (at the scan's depression), at an angle clockwise of +x,
+ * over a floor. */
 static void look_at(array *a, double az_deg, double floor) {
     double s[3], u[3];
     towards(az_deg, a->scan.depression_deg, s);
@@ -153,7 +153,7 @@ Test(bearings, a_source_beside_a_line_stands_at_its_bearing_and_at_the_mirror) {
     }
 }
 
-/* A source beside an axis shows on a cone, which meets the plane where the source is. */
+/* A source beside an axis appears on a cone, which meets the plane at the source. */
 Test(bearings, a_cone_meets_the_plane_where_its_source_is) {
     for (double depression_deg = 0; depression_deg < 80; depression_deg += 13) {
         const sonar_scan scan = {.cone = true, .axis_depression_deg = depression_deg};
@@ -191,7 +191,7 @@ Test(bearings, a_circle_shows_a_source_once) {
     close_array(&a);
 }
 
-/* All of the beam, not the peak alone, against the beam steered to each bearing. */
+/* The whole beam, not only the peak, compared with the beam steered to each bearing. */
 Test(bearings, between_the_directions_the_power_is_that_of_a_beam) {
     static array a;
     make_line(&a, 0, 0);
@@ -210,7 +210,7 @@ Test(bearings, between_the_directions_the_power_is_that_of_a_beam) {
     close_array(&a);
 }
 
-/* A heading moves the curve along the compass and changes nothing else. */
+/* A heading only shifts the curve along the compass. */
 Test(bearings, a_turn_moves_what_is_shown) {
     static array a;
     uint64_t seed = 3;
@@ -253,7 +253,7 @@ Test(bearings, no_power_is_negative_or_below_its_neighbours) {
     close_array(&a);
 }
 
-/* A needle one direction wide keeps its level where the nearest direction is read. */
+/* A peak one direction wide keeps its level if the nearest direction is used. */
 Test(bearings, a_needle_keeps_its_level) {
     static array a;
     make_line(&a, 0, 0);
@@ -311,7 +311,7 @@ Test(bearings, a_vertical_line_has_none) {
     cr_expect_not(sonar_bearings_exist(&(sonar_scan){.count = 1}));
 }
 
-/* However fine the scan, the messages have an end. */
+/* The size of messages is limited for any fine scan. */
 Test(bearings, their_number_is_bounded) {
     static array a;
     make_line(&a, 0, 0);

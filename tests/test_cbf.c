@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The conformance suite of the beamformer on the CPU, and on a device that the CPU plays, which
- * shows that the suite itself waits where it has to. */
+/* The conformance suite of the beamformer on the CPU, and on a fake device, which shows that the
+ * suite itself waits where necessary. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <string.h>
@@ -31,7 +31,7 @@ CBF_LONG_CASES(AT_CPU)
 
 enum { WHOLE = 37, FIRST = 13, LOOKS = 9, NEAR = 2, BINS = 23, BAND = 11, TIMES = 3, POINTS = 5 };
 
-/* A stage for sensors [from, from + count) of an array of WHOLE, and what it made. */
+/* A stage for sensors [from, from + count) of an array of WHOLE, and its results. */
 typedef struct part {
     size_t from, count;
     sonar_params params;

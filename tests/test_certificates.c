@@ -169,7 +169,7 @@ Test(key_files, secret_ones_are_for_their_owner_alone) {
     }
 }
 
-/* Whoever may change the link may have another key read. */
+/* A user who can change the link could have another key read. */
 Test(key_files, secret_ones_are_not_read_through_a_link) {
     write_secret("own", 0600);
     cr_assert_eq(symlink("own", box_path(&files, "link")), 0);
@@ -193,7 +193,7 @@ Test(key_files, nobody_else_may_have_written_them) {
     cr_expect(strstr(err.text, "belongs to user 12345"), "%s", err.text);
 }
 
-/* Without waiting for a pipe's other end, and without reading what has no end. */
+/* Without waiting for a pipe's other end, and without reading endless files. */
 Test(key_files, only_regular_ones_are_read) {
     cr_assert_eq(mkfifo(box_path(&files, "pipe"), 0600), 0);
     cr_assert_eq(mkdir(box_path(&files, "folder"), 0700), 0);

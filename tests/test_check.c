@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* sonar-check: against publishers that mean no good, and what it says of a digitiser's frames. */
+/* sonar-check: with hostile publishers, and its reports on a digitiser's frames. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <poll.h>
@@ -31,7 +31,7 @@ static void publish(void *pub, const char *topic, const char *header) {
     zmq_send(pub, "", 0, 0);
 }
 
-/* A truth before and after each window, the source's name full of what a terminal would obey. */
+/* A truth before and after each window; the source's name is full of control sequences. */
 static void publish_window(void *daemon, void *truth, int window) {
     char header[512];
     snprintf(header, sizeof header,
@@ -45,7 +45,7 @@ static void publish_window(void *daemon, void *truth, int window) {
     publish(daemon, "detections", header);
 }
 
-/* What sonar-check prints of windows that come a hundred times a second until it ends. */
+/* The output of sonar-check for windows that come a hundred times a second until it ends. */
 static void check_windows(const char *options, char *text, size_t bytes) {
     char folder[] = "/tmp/sonar-test-check-XXXXXX", command[1024];
     cr_assert_not_null(mkdtemp(folder));
@@ -91,7 +91,7 @@ Test(check, what_a_publisher_wrote_cannot_reach_the_terminal, .timeout = 60) {
     cr_assert(strstr(text, "\n ]0; ???\xc3\xbc"), "%s", text);
 }
 
-/* A window is 1.024 s of samples: after a second there is nothing to judge yet. */
+/* A window is 1.024 s of samples: after a second no window can be judged yet. */
 Test(check, a_short_run_waits_until_enough_has_settled, .timeout = 60) {
     char text[8192];
     check_windows("--settle 400 --seconds 1", text, sizeof text);
@@ -104,7 +104,7 @@ Test(check, a_short_run_waits_until_enough_has_settled, .timeout = 60) {
 enum { CHANNELS = 4, SAMPLES = 200, FRAMES = 100, FS = 8000 };
 static const int64_t NOON_NS = INT64_C(1790000000000000000), SECOND = 1000000000;
 
-/* A message as it goes out, to be spoilt. */
+/* A message to be corrupted before it is sent. */
 typedef struct sent {
     sonar_frame frame;
     float x[SAMPLES][CHANNELS];
@@ -118,7 +118,7 @@ typedef void spoil(sent *m, int i, bool encoded);
 static const sonar_config wanted = {
     .array_id = 3, .channels = CHANNELS, .fs_hz = FS, .specs.hop = 4096, .sample_type = SONAR_F32};
 
-/* What is said of FRAMES frames at their pace. */
+/* The report on FRAMES frames at their pace. */
 static int judge(const sonar_config *config, spoil *how, char text[4096]) {
     incoming *f = incoming_create(config);
     uint64_t state = 1;
@@ -211,7 +211,7 @@ static void at_full_scale(sent *m, int i, bool encoded) {
     }
 }
 
-/* 16 bits of a slow swell, their bytes as the network has them, or as they should be. */
+/* 16-bit samples of a slow swell, with bytes in network order or in the right order. */
 static void swell(sent *m, int i, bool encoded, bool turned) {
     uint8_t *to = (uint8_t *)m->x;
     if (encoded)
@@ -317,7 +317,7 @@ Test(check, whatever_comes_is_taken, .timeout = 60) {
     incoming_destroy(f);
 }
 
-/* The simulator's frames over a socket: several digitisers, nothing wrong; then another array. */
+/* The simulator's frames over a socket: several digitisers without faults; then another array. */
 Test(check, a_digitisers_frames_are_taken_from_a_socket, .timeout = 60) {
     box box = box_open();
     char at[128];

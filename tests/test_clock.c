@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The node's clock as the kernel tells it, and a stream whose UTC steps: what is published keeps
- * the order of its samples. The conditions are in test_health.c. */
+/* The node's clock as reported by the kernel, and a stream whose UTC steps: messages keep the order
+ * of the samples. The conditions are in test_health.c. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <string.h>
@@ -78,7 +78,7 @@ static void check(const output_message *m, seen *s) {
     s->windows++;
 }
 
-/* Sends so many windows and reads what is published of them. */
+/* Sends a number of windows and reads their messages. */
 static void play(feed *f, uint64_t windows, seen *s) {
     const uint64_t want = s->windows + windows;
     output_message m;
@@ -93,7 +93,7 @@ static void play(feed *f, uint64_t windows, seen *s) {
     cr_assert_eq(s->windows, want);
 }
 
-/* A leap second, a clock that is set by hours, to 1970, and to what nobody knows. */
+/* A leap second, a clock that is set by hours, to 1970, and to unknown. */
 Test(clock, a_step_of_utc_neither_loses_nor_reorders_windows, .timeout = 120) {
     static const int64_t step_ns[] = {-1000000000, 1000000000, -7200000000000, 3600000000000,
                                       -1763644400000000000};

@@ -385,7 +385,7 @@ Test(config, headings_are_turned_into_the_circle) {
     drop(&b);
 }
 
-/* Of the transform that they are taken from, which need not be the window's. */
+/* Bins of the CBF's transform, whose length may differ from the window's. */
 Test(config, bins_count_in_their_own_transform) {
     loaded l = parse_good("schema: 1\n" LINE_ARRAY "fs_hz: 4000\ndft: {length: 8192}\n"
                           "cbf: {length: 1000, band_bins: [25, 250], ranges_m: []}\n"
@@ -442,7 +442,7 @@ static void check_ladder_of(const sonar_config *c, double first) {
                   "%g m after %g m", c->range_m[i], c->range_m[i - 1]);
 }
 
-/* The configuration does not say where to begin: beyond the array, and where 64 ranges reach. */
+/* Without a configured start the ranges begin beyond the array, and where 64 ranges suffice. */
 Test(config, automatic_ranges_fit_an_array_of_any_size) {
     static const struct {
         double spacing_m, first_m;
@@ -737,7 +737,8 @@ Test(config, every_mistake_is_named_at_its_place) {
     }
 }
 
-/* What failed to resolve is not described any further, least of all from beyond its end. */
+/* A configuration that failed to resolve is not described further, and no array is read beyond its
+ * end. */
 Test(config, a_ladder_that_does_not_fit_is_reported_once) {
     loaded l = parse("schema: 1\nfs_hz: 4000\ndft: {length: 65536}\n"
                      "array: {geometry: {line: {sensors: 8, spacing_m: 750}}}\n"
@@ -990,7 +991,7 @@ Test(config, nmea_comes_to_an_address_with_a_port_or_over_a_line) {
     }
 }
 
-/* What follows from a value that is refused is not told as well. */
+/* Errors that follow from a refused value are not reported as well. */
 Test(config, a_forgetting_that_is_refused_warns_of_no_snapshots) {
     loaded l = parse(SMALL "mvdr: {forgetting: 0}\n");
     expect(l.report, ":5:20: error: mvdr.forgetting");
@@ -998,7 +999,7 @@ Test(config, a_forgetting_that_is_refused_warns_of_no_snapshots) {
     drop(&l);
 }
 
-/* With a heading, or where one comes from. */
+/* With a heading, or a source of headings. */
 Test(config, true_bearings_with_a_heading_are_nothing_to_warn_about) {
     static const char *const text[] = {
         "schema: 1\narray: {heading_deg: 3, " LINE8 "}\nfs_hz: 4000\n"
@@ -1106,7 +1107,7 @@ Test(config, positions_from_csv) {
     drop(&l);
 }
 
-/* What became of the first row is said, for whichever sensor it is about is every channel's. */
+/* It is reported how the first row was read, since all sensor numbers depend on it. */
 Test(config, the_header_of_a_csv_is_named) {
     static const struct {
         const char *text, *says;
@@ -1130,7 +1131,7 @@ Test(config, the_header_of_a_csv_is_named) {
     }
 }
 
-/* Editors on Windows begin a file so; all places stay where one sees them. */
+/* The byte order mark of editors on Windows; reported places do not count it. */
 Test(config, a_byte_order_mark_does_not_count) {
     loaded l = parse("\xef\xbb\xbf" SMALL);
     cr_assert_eq(l.code, SONAR_OK, "%s", l.report);
@@ -1550,7 +1551,7 @@ static size_t mutate(char *text, size_t bytes, uint64_t *seed) {
     return bytes;
 }
 
-/* Whatever happens to the file, it loads or it says why, and it can be printed and described. */
+/* A corrupted file either loads, and can be printed and described, or is refused with a reason. */
 static void survive(const char *path, uint64_t seed, size_t times) {
     size_t bytes, good = 0;
     char *original = text_read(path, &bytes), *text = malloc(bytes + 256);
@@ -1592,7 +1593,7 @@ static sonar_code take_part(const sonar_config *whole, size_t rank, size_t ranks
     return sonar_config_part_create(whole, &place, part, err);
 }
 
-/* Every sensor and channel is some rank's, with all that belongs to it. */
+/* Every sensor and channel belongs to a rank, with all its values. */
 Test(config, parts_are_the_whole_array) {
     loaded l = parse_good(
         "schema: 1\narray: {id: 1, name: t, geometry: {line: {sensors: 7, spacing_m: 1}},\n"
@@ -1632,7 +1633,7 @@ Test(config, parts_are_the_whole_array) {
     drop(&l);
 }
 
-/* On a host of 32 processors, whatever this one has. */
+/* On a host with 32 processors, independent of this machine. */
 Test(config, ranks_have_threads_for_their_share) {
 #define HALF(more)                                                                                 \
     "schema: 1\nfs_hz: 8000\nsound_speed_mps: 1500\ncbf: {band_hz: [100, 300]}\n"                  \
@@ -1667,7 +1668,7 @@ Test(config, ranks_have_threads_for_their_share) {
 #undef HALF
 }
 
-/* What the process may use bounds a rank's share of the host's. */
+/* The processors that the process may use limit a rank's share of the host's. */
 Test(config, a_bound_rank_has_its_own_processors) {
     cpu_set_t all, one;
     cr_assert_eq(sched_getaffinity(0, sizeof all, &all), 0);

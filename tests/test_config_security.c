@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The group `security`: what opens an endpoint to the network, and where keys are found. */
+/* The group `security`: when an endpoint may be on the network, and where keys are found. */
 #include <criterion/criterion.h>
 #include <sodium.h>
 #include <stdio.h>
@@ -184,7 +184,7 @@ Test(config_security, a_services_credentials_come_first) {
     free(lent);
 }
 
-/* Those who only want to know where the daemon is need not be able to read its key. */
+/* A tool that only needs the daemon's address need not be able to read its key. */
 Test(config_security, tools_read_no_keys) {
     cr_expect_eq(load_from(OPEN KEYS, NULL, false), SONAR_OK, "%s", report);
     cr_expect(config->security.curve);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The control socket and sonarctl, over real sockets: what they change, and that nobody who sends
- * anything else holds the daemon up. */
+/* The control socket and sonarctl, over real sockets: their changes, and that no other message
+ * delays the daemon. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <signal.h>
@@ -40,7 +40,7 @@ static void write_config(rig *rig, const char *control, const char *runtime) {
               SENSORS, FS, rig->in, HOP, HOP, rig->out, rig->control, control, runtime);
 }
 
-/* A folder for what is kept from one start to the next: not every daemon has one. */
+/* A state directory, which not every daemon has. */
 static rig rig_open_with(const char *control, bool state) {
     rig rig = {.box = box_open()};
     char runtime[96] = "";
@@ -192,7 +192,7 @@ Test(control, every_verb_answers) {
     rig_close(&rig);
 }
 
-/* Samples that come meanwhile wait, and no window is lost. */
+/* Samples that arrive meanwhile wait, and no window is lost. */
 Test(control, a_daemon_trains_in_the_middle_of_a_run, .timeout = 120) {
     rig rig = rig_open_with("", true);
     client c = client_open(&rig, ZMQ_REQ);
@@ -232,7 +232,7 @@ Test(control, training_that_cannot_be_is_refused) {
     rig_close(&rig);
 }
 
-/* Whatever comes is answered or dropped, and the daemon goes on as before. */
+/* Every request is answered or dropped, and the daemon continues unchanged. */
 Test(control, what_is_no_request_is_refused_with_a_reason) {
     rig rig = rig_open("");
     client c = client_open(&rig, ZMQ_REQ);
@@ -274,8 +274,8 @@ Test(control, what_is_no_request_is_refused_with_a_reason) {
     rig_close(&rig);
 }
 
-/* Raw connections that say nothing, or half of something; messages above the limit; floods from
- * those who never read the answer. */
+/* Raw connections that are silent or send half a message; messages above the limit; floods from
+ * peers that never read the answer. */
 Test(control, nobody_holds_up_the_daemon, .timeout = 120) {
     enum { SILENT = 50, FLOOD = 2000 };
     rig rig = rig_open("");
@@ -385,7 +385,7 @@ static void expect_ctl(rig *rig, int status, const char *words, const char *a, c
     free(said);
 }
 
-/* What differs from the file, what only waits, and all that an operator asks for first. */
+/* Differences from the file, values that wait, and what an operator checks first. */
 Test(control, status_says_what_a_restart_would_undo) {
     rig rig = rig_open("");
     cJSON_Delete(window(&rig, 0));

@@ -71,7 +71,7 @@ static void print_log(rig *rig) {
     free(log);
 }
 
-/* Stops the daemon by SIGTERM and checks that it left as it should. */
+/* Stops the daemon by SIGTERM and checks that it exited cleanly. */
 static void rig_close(rig *rig) {
     kill(rig->daemon, SIGTERM);
     int status = process_wait(rig->daemon, 10000);
@@ -131,7 +131,7 @@ Test(daemon, waits_for_a_digitiser_then_finds_the_ship) {
     rig_close(&rig);
 }
 
-/* Nobody wants another spectrum of the MVDR. */
+/* No other MVDR spectrum is requested. */
 Test(daemon, the_adaptive_near_field_comes_alone) {
     rig rig = rig_open("block");
     subscriber s = listen_to(&rig, "mvdr.nearfield");
@@ -154,7 +154,7 @@ Test(daemon, the_adaptive_near_field_comes_alone) {
     rig_close(&rig);
 }
 
-/* Nobody wants another spectrum, and the header says that it is none of power. */
+/* No other spectrum is requested, and the header says that this one is not power. */
 Test(daemon, music_finds_the_ship) {
     rig rig = rig_open_with("block", "snapshots: 16, music: 1, "
                                      "scan: {start_deg: 0, stop_deg: 180, step_deg: 0.25}");
@@ -180,7 +180,7 @@ Test(daemon, music_finds_the_ship) {
     rig_close(&rig);
 }
 
-/* Sanitizers have memory of their own. */
+/* Sanitizers use additional memory. */
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 /* The rest is libraries, stacks and sockets; the array is large enough for that to be small. */
 static void check_size(const char *output, const char *rest) {
@@ -263,7 +263,7 @@ Test(daemon, says_why_it_cannot_start) {
     rig_close(&first);
 }
 
-/* With so little address space: 0 if it runs, else how it ended. */
+/* Runs it with a limited address space: 0 if it runs, else its exit status. */
 static int run_within(const box *box, size_t mib) {
     const struct rlimit most = {.rlim_cur = mib << 20, .rlim_max = mib << 20};
     const char *const args[] = {SONAR_BIN_DIR "/sonard", box_path(box, "sonard.yaml"), NULL};
@@ -294,7 +294,8 @@ static int run_within(const box *box, size_t mib) {
     return status;
 }
 
-/* From too little for its libraries to enough: it ends with a sentence, and is never aborted. */
+/* From too little address space for its libraries to enough: it ends with a sentence, and never
+ * aborts. */
 Test(daemon, too_little_address_space_is_an_error) {
 #if defined(__SANITIZE_ADDRESS__)
     cr_skip_test("the address sanitizer takes all address space there is");
@@ -494,7 +495,7 @@ static double oldest_sub_window(uint64_t end, size_t most, double *newest) {
     return (double)oldest;
 }
 
-/* A stream with a gap; `most` is how many sub-windows a spectrum may rest on. */
+/* A stream with a gap; `most`: the largest number of snapshots in a spectrum. */
 static void check_samples_behind(const char *mvdr, size_t most) {
     rig rig = rig_open_with("block", mvdr);
     subscriber s = listen_to(&rig, "mvdr.azimuth");
@@ -654,7 +655,7 @@ Test(daemon, blocks_of_several_digitisers_make_one_array) {
 
 /* ---- health ---------------------------------------------------------------------------------- */
 
-/* Up to two digitisers that keep a pace of their own until the status says what is expected. */
+/* Up to two digitisers with their own pace, until the status has the expected condition. */
 typedef struct ward {
     rig rig;
     subscriber s;

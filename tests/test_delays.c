@@ -38,7 +38,8 @@ Test(delays, element_towards_source_hears_first) {
     cr_assert_lt(tau[0], 0, "a sensor off the ray is farther away than the origin");
 }
 
-/* The plain difference of two lengths loses every digit at 1e9 m; the long double one not yet. */
+/* The difference of two lengths has no significant digit at 1e9 m in double; long double still has
+ * some. */
 Test(delays, near_field_has_no_cancellation) {
     double p[3 * SENSORS], u[3], tau[SENSORS];
     random_positions(100, p, 2);
@@ -86,7 +87,7 @@ Test(delays, abeam_is_the_perpendicular_distance) {
         }
 }
 
-/* It counts from the parallel to the line through the origin, where the line itself is elsewhere.
+/* It is measured from the parallel to the line through the origin, if the line is elsewhere.
  */
 Test(delays, abeam_counts_from_the_axis_through_the_origin) {
     const double p[6] = {-3, 20, 5, 3, 20, 5}, u[3] = {0.6, 0, 0.8}, axis[3] = {1, 0, 0};
@@ -111,7 +112,7 @@ Test(delays, abeam_at_endfire_is_far_field) {
         }
 }
 
-/* Rotated back an entry is the delay itself, whole turns and all. */
+/* Rotated back, an entry is the delay itself, including whole turns. */
 static double error_in_delay(uint64_t turns, double want) {
     return fabs((double)(int64_t)(turns >> 12 | turns << 52) * 0x1p-52 - want);
 }
@@ -137,7 +138,7 @@ Test(delays, turns_are_exact) {
     }
 }
 
-/* Bin numbers multiply fixed-point turns without loss, however many turns that makes. */
+/* Fixed-point turns can be multiplied by bin numbers without loss, for any number of turns. */
 Test(delays, turns_times_bin_is_exact) {
     uint64_t seed = 6;
     for (int i = 0; i < 20000; i++) {

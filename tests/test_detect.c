@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Detections against beam patterns in closed form; truth by dense search where there is none. */
+/* Detections compared with beam patterns in closed form, or with a dense search. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ typedef struct scene {
     size_t sources;
     double az[MOST_SOURCES], power[MOST_SOURCES];
     double noise;
-    bool adaptive; /* MVDR-like needles instead of beams */
+    bool adaptive; /* narrow MVDR-like peaks instead of beams */
     size_t calls, points;
     sonar_code fail_with;
     bool answer_nan, first_nan;
@@ -260,8 +260,7 @@ Test(detect, recovers_the_level_of_needles_between_directions) {
         }
 }
 
-/* The grid's direction that a detection was found at, and its lower neighbours: where its top can
- * be. */
+/* The grid's direction of a detection and its lower neighbours, between which its top lies. */
 static bool bracket_of(const scene *s, double az_deg, double *low, double *high) {
     const ptrdiff_t n = (ptrdiff_t)s->scan.count;
     ptrdiff_t at = sonar_scan_first(&s->scan, az_deg);
@@ -275,8 +274,8 @@ static bool bracket_of(const scene *s, double az_deg, double *low, double *high)
     return true;
 }
 
-/* Place and level of every detection beside a search through all that lies between the neighbours
- * of its grid's direction. Where two tops lie there, either may be found: they are left out. */
+/* Compares place and level of every detection with a search between the neighbours of its grid
+ * direction. If two tops lie there, either may be found, so these are skipped. */
 static size_t compare_with_dense_search(scene *s) {
     sonar_detection d[16];
     fill(s);
@@ -329,8 +328,8 @@ Test(detect, tops_are_those_of_a_dense_search_in_random_scenes, .timeout = 300) 
     cr_assert_gt(compared, 300, "%zu", compared);
 }
 
-/* Another spectrum's contact spares the search through a coarse grid's cell, and one that is not
- * there costs a round, no more. */
+/* A contact of the other spectrum saves the search through a coarse grid's cell; a wrong one costs
+ * only one round. */
 Test(detect, looks_first_where_another_spectrum_has_a_contact) {
     random_state = 24;
     for (int trial = 0; trial < 60; trial++) {
@@ -359,7 +358,7 @@ Test(detect, looks_first_where_another_spectrum_has_a_contact) {
     }
 }
 
-/* A needle between two directions, neither of which shows it: the other spectrum's contact does. */
+/* A narrow peak between two directions that do not show it: the other spectrum's contact does. */
 Test(detect, finds_a_needle_where_only_another_spectrum_has_a_contact) {
     for (int beside = 0; beside < 2; beside++) {
         scene s = make_cone(1000);
@@ -380,7 +379,7 @@ Test(detect, finds_a_needle_where_only_another_spectrum_has_a_contact) {
     }
 }
 
-/* A needle on a direction of a grid so coarse that no point between the next ones shows it. */
+/* A narrow peak at a direction of a grid so coarse that no other point shows it. */
 Test(detect, keeps_a_needle_that_only_the_grid_shows) {
     for (int hinted = 0; hinted < 2; hinted++) {
         scene s = make_cone(1000);
@@ -398,7 +397,7 @@ Test(detect, keeps_a_needle_that_only_the_grid_shows) {
     }
 }
 
-/* A window waits for the device a few times, whatever is there. */
+/* A window waits for the device only a few times, for any scene. */
 Test(detect, asks_for_all_peaks_at_once) {
     random_state = 23;
     for (int trial = 0; trial < 20; trial++) {
@@ -514,7 +513,7 @@ Test(detect, keeps_a_quiet_contact_that_stands_over_the_side_lobes) {
     cr_assert_lt(fabs(d[1].az_deg - 110), 0.1);
 }
 
-/* Side lobes that are all alike. */
+/* Side lobes of equal height. */
 static void flat(void *ctx, sonar_point of, sonar_point at, double blur,
                  double share[SONAR_PATTERN_PARTS]) {
     const double *level = ctx;
@@ -848,8 +847,8 @@ Test(detect, bearings_of_a_cone_and_of_a_turn) {
     cr_assert_float_eq(bearing, 350, 1e-9);
 }
 
-/* Sources in the horizontal plane all around: what a tilted line measures is the angle between axis
- * and source, and one of the two bearings of that angle must be where the source is. */
+/* Sources in the horizontal plane all around: a tilted line measures the angle between axis and
+ * source, and one of the two bearings of that angle must be the source's. */
 Test(detect, bearings_of_a_tilted_line_are_those_in_the_horizontal_plane) {
     for (double tilt_deg = -85; tilt_deg <= 85; tilt_deg += 17)
         for (double source_deg = 0; source_deg < 360; source_deg += 7) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The conformance suite of the DFT stage on the CPU, and on a device that the CPU plays, which
- * shows that the suite itself waits where it has to; and what the CPU's stage does beyond it. */
+/* The conformance suite of the DFT stage on the CPU, and on a fake device, which shows that the
+ * suite itself waits where necessary; and properties that only the CPU's stage has. */
 #include "conformance/dft.h"
 #include "conformance/try.h"
 
@@ -20,7 +20,7 @@
     }
 DFT_CASES(AT_CPU)
 DFT_ERROR_CASES(AT_CPU)
-#ifdef __SANITIZE_ADDRESS__ /* what a checker of memory alone can see */
+#ifdef __SANITIZE_ADDRESS__ /* errors that only a memory checker detects */
 DFT_CASES(AT_LAZY_DEVICE)
 #endif
 
@@ -95,7 +95,7 @@ Test(dft, wisdom_is_kept_and_a_corrupt_file_ignored) {
     cr_assert_eq(rmdir(dir), 0, "nothing else is left in the directory");
 }
 
-/* A pipe would keep the start waiting, a link could lead anywhere. */
+/* A pipe would block the start, a link could lead anywhere. */
 Test(dft, what_is_no_plain_wisdom_file_is_left_alone) {
     char dir[] = "/tmp/sonar-test-XXXXXX", path[64];
     cr_assert_not_null(mkdtemp(dir));

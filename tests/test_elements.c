@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Element health on scenes of the simulator: every fault is found and named, and nothing else is,
- * whatever the sea does. */
+/* Element health on scenes of the simulator: every fault is found and named, and no other, in any
+ * sea. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
@@ -102,7 +102,7 @@ static void measure(rig *r, size_t cut, bool s16) {
     free(counts);
 }
 
-/* A round of samples that follow on, spoiled as the test says; true if the mask has changed. */
+/* A round of consecutive samples with the test's fault; true if the mask has changed. */
 static bool play(rig *r, sim_synth *synth, size_t cut, bool s16) {
     sim_synth_render(synth, r->first, WINDOW, r->x);
     if (r->spoil)
@@ -140,7 +140,7 @@ static sonar_element_health listen(rig *r, int rounds, size_t cut, bool s16) {
     return health;
 }
 
-/* Exactly this sensor has exactly this fault (SONAR_ELEMENT_FAULTS: none has any). */
+/* Expects exactly this fault at exactly this sensor (SONAR_ELEMENT_FAULTS: no fault). */
 static void expect_only(const sonar_element_health *h, sonar_element_fault fault, size_t sensor,
                         const char *what) {
     for (int i = 0; i < SONAR_ELEMENT_FAULTS; i++) {
@@ -210,7 +210,7 @@ static void drop_gain(rig *r) {
         victim(r)[i] *= 0.001f;
 }
 
-/* Nothing but the noise of its own preamplifier, 50 dB down. */
+/* Only the noise of its own preamplifier, 50 dB down. */
 static void die_noisily(rig *r) {
     sim_random_normal(sim_random_key(77, SIM_STREAM_NOISY, 3), (int64_t)r->first, WINDOW,
                       victim(r));
@@ -266,7 +266,7 @@ Test(elements, the_simulators_own_faults_are_found) {
     }
 }
 
-/* A module of eight fails as one: nobody's neighbours are sound. */
+/* A module of eight fails as a whole, so that no sensor has good neighbours. */
 Test(elements, a_whole_module_is_found) {
     for (int noisy = 0; noisy < 2; noisy++) {
         rig r;
@@ -291,7 +291,7 @@ static void copy_sensor(rig *r, size_t from, size_t to, size_t samples) {
     memcpy(r->x + to * WINDOW, r->x + from * WINDOW, samples * sizeof *r->x);
 }
 
-/* Of the last sensor the first one's, of the third the second's. */
+/* The last sensor gets the samples of the first, the third those of the second. */
 static void wire_twice(rig *r) {
     copy_sensor(r, 0, r->sensors - 1, WINDOW);
     copy_sensor(r, 1, 2, WINDOW);
@@ -302,13 +302,13 @@ static void repeat_one(rig *r) {
         copy_sensor(r, 0, s, WINDOW);
 }
 
-/* But for one bit of one sample. */
+/* Equal except for one bit of one sample. */
 static void resemble(rig *r) {
     copy_sensor(r, 0, 3, WINDOW);
     r->x[3 * WINDOW + 63] = nextafterf(r->x[3 * WINDOW + 63], 1e9f);
 }
 
-/* Two sensors hear nothing but each other's dither: they are dead. */
+/* Two sensors have only the same dither: they are dead. */
 static void toggle(rig *r) {
     for (size_t i = 0; i < WINDOW; i++)
         r->x[i] = r->x[3 * WINDOW + i] = (float)(i % 2);
@@ -401,7 +401,7 @@ Test(elements, identical_sensors_of_ranks_that_began_apart_are_named) {
     rig_close(&all);
 }
 
-/* Two tell nothing of each other's levels, but that they are one. */
+/* Two sensors cannot judge each other's levels, but can be recognised as identical. */
 Test(elements, two_sensors_with_the_same_samples_are_named) {
     rig r;
     rig_open(&r, 2, 1.5, 60);
@@ -436,7 +436,8 @@ Test(elements, what_only_resembles_another_is_not_identical) {
     rig_close(&r);
 }
 
-/* A swell that is louder than all else moves neighbours by the same few steps of the converter. */
+/* A swell that is louder than all other sound moves neighbours by the same few steps of the
+ * converter. */
 Test(elements, slow_samples_are_not_compared) {
     rig r;
     rig_open(&r, 9, 0.01, 60);
@@ -490,8 +491,8 @@ Test(elements, ships_near_and_far_flag_no_element, NUMERICAL) {
             }
 }
 
-/* Metres off the end of a long line, and of a few sensors far apart, at every level: where the sea
- * drowns the ship for most of them, those next to it stand out like bad ones. */
+/* A ship metres off the end of a long line, and of a few widely spaced sensors, at every level: if
+ * most sensors hear only the sea, the nearest ones stand out like faulty ones. */
 Test(elements, a_ship_beside_the_first_sensor_flags_none, NUMERICAL) {
     static const size_t sizes[] = {3, 4, 5, 160};
     for (size_t i = 0; i < 4; i++)
@@ -505,7 +506,7 @@ Test(elements, a_ship_beside_the_first_sensor_flags_none, NUMERICAL) {
         }
 }
 
-/* Sensitivities that nobody has measured: what is usual among the others is told from what is not.
+/* Unmeasured sensitivities: usual spread among the sensors is distinguished from faults.
  */
 Test(elements, sensors_that_differ_all_flag_none) {
     for (size_t seed = 1; seed <= 4; seed++) {
@@ -561,7 +562,7 @@ static void kill_sensors(rig *r, size_t first, size_t end) {
     }
 }
 
-/* Nothing can be said of single sensors then, but of the array: it hears nothing. */
+/* Then single sensors cannot be judged, but the array is reported as quiet. */
 Test(elements, an_array_that_hardly_moves_is_quiet_and_lists_what_stands_still) {
     static const size_t dead[] = {0, 6, 7, 12, 13};
     for (size_t i = 0; i < 5; i++)
@@ -580,7 +581,7 @@ Test(elements, an_array_that_hardly_moves_is_quiet_and_lists_what_stands_still) 
         }
 }
 
-/* Without the others there is nothing to compare with, so what was found dead stays so, and out. */
+/* Without a comparison a sensor that was found dead stays dead and masked. */
 Test(elements, what_was_found_dead_stays_so_when_most_others_die_as_well) {
     rig r;
     rig_open(&r, 13, 1.5, 60);
@@ -629,7 +630,7 @@ Test(elements, tones_are_not_taken_for_clipping) {
 
 /* ---- calibration, masks, gaps ---------------------------------------------------------------- */
 
-/* Channels of very different gain are told apart by what they hear, not by their counts. */
+/* Channels of very different gain are judged by their sound levels, not by their counts. */
 Test(elements, levels_are_compared_after_calibration) {
     rig r;
     rig_open(&r, 12, 1.5, 60);
@@ -668,8 +669,8 @@ Test(elements, zeros_in_place_of_lost_samples_are_not_judged) {
 
 /* ---- over time ------------------------------------------------------------------------------- */
 
-/* Faults for so many rounds, then none for so many; the round in which the mask of the victim
- * changed is returned, 0: it did not. */
+/* Runs a number of rounds with the fault, then without; returns the round in which the victim's
+ * mask changed, 0: never. */
 static int rounds_until_change(rig *r, sim_synth *synth, bool faulty, int most) {
     void (*spoil)(rig *) = faulty ? stick : NULL;
     r->spoil = spoil;
@@ -695,7 +696,7 @@ Test(elements, a_sensor_goes_out_after_seconds_and_comes_back_later_each_time) {
     cr_expect_eq(rounds_until_change(&r, synth, false, 20), 0);
     cr_expect_eq(rounds_until_change(&r, synth, true, 2), 0);
     cr_expect_eq(rounds_until_change(&r, synth, false, 99), SONAR_ELEMENTS_BACK_ROUNDS,
-                 "a fault in between begins the time anew");
+                 "a fault in between restarts the time");
     cr_expect_eq(rounds_until_change(&r, synth, true, 20), SONAR_ELEMENTS_OUT_ROUNDS);
     cr_expect_eq(rounds_until_change(&r, synth, false, 99), 2 * SONAR_ELEMENTS_BACK_ROUNDS);
     sim_synth_destroy(synth);
@@ -771,7 +772,7 @@ Test(elements, a_noisy_one_goes_out_where_all_repeat_themselves) {
     rig_close(&r);
 }
 
-/* Clipping and hum outside of the band are told, and leave the beams alone. */
+/* Clipping and hum outside of the band are reported, but the sensors stay in the beams. */
 Test(elements, what_does_not_spoil_the_beams_stays_in) {
     rig r;
     rig_open(&r, 13, 1.5, 60);
@@ -847,7 +848,7 @@ Test(elements, windows_too_short_to_judge_by_are_left_alone) {
     rig_close(&r);
 }
 
-/* A round of a large array takes several windows; one that begins again does so a second later. */
+/* A round of a large array takes several windows; the next one begins a second later. */
 Test(elements, a_large_array_is_shared_out_among_windows) {
     rig r;
     rig_open(&r, 100, 1.5, 60);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Simulator or recording -> daemon -> subscriber, all as separate programs over real sockets. */
+/* Simulator or recording -> daemon -> subscriber, as separate programs over real sockets. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <signal.h>
@@ -103,7 +103,7 @@ static void simulate(rig *rig, const char *duration) {
     free(log);
 }
 
-/* Follows detections up to `last_sample` and holds each against the straight-line truth. */
+/* Compares detections up to `last_sample` with the straight-line truth. */
 static void follow(rig *rig, double start_deg, double rate_deg_s, double settle, double last_sample,
                    double tolerance_deg) {
     double worst_cbf = 0, worst_mvdr = 0;
@@ -211,7 +211,7 @@ static struct scatter run_scatter(const char *cbf, const char *topic, size_t bin
 }
 
 /* Bins of 3.9 Hz and single snapshots against bins of 15.6 Hz and seven that overlap by half, whose
- * powers, with the Hann window, are correlated by 1/36 (Welch 1967). A level is a level either way.
+ * powers, with the Hann window, are correlated by 1/36 (Welch 1967). Both must give the same level.
  */
 Test(end_to_end, snapshots_of_a_window_are_averaged, .timeout = 120) {
     static const char *const topics[] = {"cbf.lofar", "element.psd"};
@@ -347,7 +347,7 @@ Test(end_to_end, every_planned_fault_is_counted_exactly) {
     expect_equal(&m, "frames.dropped.wrong_array", summary_number(&rig, "kinds.wrong_array"));
     expect_equal(&m, "frames.dropped.wrong_rate", summary_number(&rig, "kinds.wrong_rate"));
     expect_equal(&m, "frames.dropped.not_finite", summary_number(&rig, "kinds.nan"));
-    /* a frame sent twice is known as such, or as late where its samples are frozen by then */
+    /* a frame sent twice counts as repeated, or as late if its samples are already frozen */
     double again = header_number(m.head, "frames.dropped.repeated") +
                    header_number(m.head, "frames.dropped.late");
     cr_expect_eq(again, summary_number(&rig, "kinds.repeat"));
@@ -388,7 +388,7 @@ Test(end_to_end, a_simulator_that_falls_behind_says_so) {
     rig_close(&rig);
 }
 
-/* The daemon gives windows up rather than hold its digitiser back, and one has no samples at all.
+/* The daemon drops windows rather than delay its digitiser, and one window has no samples at all.
  */
 Test(end_to_end, the_simulator_goes_no_faster_than_the_daemon) {
     rig rig = rig_open();

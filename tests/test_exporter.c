@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What Prometheus reads: its text, the port that answers, and that a faulty run's numbers are those
- * of the simulator's account. */
+/* The metrics for Prometheus: their text, the port, and that the counters of a faulty run equal
+ * those of the simulator's summary. */
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -20,7 +20,7 @@
 static sonar_status status;
 static sonar_ingest_report stream;
 
-/* Every word another number, so that no two can be exchanged. */
+/* Every member has a different number, so that an exchange is detected. */
 static void fill(void) {
     uint64_t next = 1000;
     memset(&status, 0, sizeof status);
@@ -167,7 +167,7 @@ Test(exporter, promtool_reads_the_alert_rules) {
     cr_expect_eq(promtool("check rules " SONAR_SOURCE_DIR "/config/metrics/alerts.yaml", ""), 0);
 }
 
-/* Alerts and dashboard name what there is. */
+/* Alerts and dashboard name only existing metrics and conditions. */
 static void expect_known(const char *file) {
     char path[512], command[600], line[200];
     fill();
@@ -258,7 +258,8 @@ static void expect_answer(uint16_t port, const char *method, const char *path, i
     free(answer);
 }
 
-/* Until it answers, for 2 s at most: a place is free a moment after its connection is shut. */
+/* Waits until it answers, for at most 2 s: a place is free shortly after its connection is closed.
+ */
 static void await_answer(uint16_t port) {
     for (int i = 0; i < 100; i++) {
         char *answer = ask(port, "GET", "/metrics");
@@ -303,7 +304,7 @@ Test(exporter, the_port_answers_what_was_posted) {
     sonar_exporter_destroy(exporter);
 }
 
-/* Connections that say nothing are cut off after a while, and more than a few at once. */
+/* Silent connections are closed after a while, and at once if there are too many. */
 Test(exporter, idle_connections_shut_nobody_out_for_long) {
     enum { IDLE = 40 };
     sonar_exporter *exporter = open_exporter();
@@ -413,7 +414,7 @@ static uint16_t port_of(const box *box) {
     return 0;
 }
 
-/* The metrics once so many frames have been counted and windows are all dealt with. */
+/* The metrics once this number of frames has been counted and all windows are processed. */
 static char *settled(uint16_t port, double frames) {
     for (int i = 0; i < 300; i++) {
         char *text = ask(port, "GET", "/metrics");
@@ -428,7 +429,7 @@ static char *settled(uint16_t port, double frames) {
     return NULL;
 }
 
-/* Until the daemon knows of the reader: what is published before is not for it. */
+/* Waits until the daemon knows the reader, which does not get earlier messages. */
 static bool await_reader(uint16_t port) {
     for (int i = 0; i < 100; i++) {
         char *text = ask(port, "GET", "/metrics");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Samples that are numbers and yet no sound: absurdly large ones, denormal ones. */
+/* Finite samples that are not sound: extremely large and denormal ones. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@ static void open_feed(feed *feed, const char *array, const char *mvdr, int threa
     cr_assert_eq(feed_open_text(feed, full, NULL, 0, NULL, &err), SONAR_OK, "%s", err.text);
 }
 
-/* What a frame's samples become. */
+/* How a frame's samples are changed. */
 typedef void remake(float *samples, size_t count, int frame);
 
 static void send_frames(feed *feed, remake *remake) {
@@ -98,7 +98,7 @@ Test(extreme, an_absurd_sample_costs_its_frame_and_nothing_else) {
     expect_finite("", "forgetting: 0.99", absurd_once, 1);
 }
 
-/* The loudest that is let in is let in by every unit, and no array overflows. */
+/* The loudest accepted samples are accepted in every unit, and no array overflows. */
 Test(extreme, the_loudest_samples_leave_every_array_finite) {
     expect_finite("", "snapshots: 8", loudest, 0);
     expect_finite("", "forgetting: 0.99", loudest, 0);
@@ -135,8 +135,8 @@ static float *faded(float value, int threads, size_t *count) {
     return all;
 }
 
-/* To the last bit what zeros give. That the threads take them for zeros is shown in test_pool.c and
- * test_pipeline.c. */
+/* The results equal those of zeros, bit for bit. test_pool.c and test_pipeline.c show that the
+ * threads treat denormals as zeros. */
 Test(extreme, denormal_samples_give_the_spectra_of_zeros) {
     for (int threads = 1; threads <= 3; threads += 2) {
         size_t zeros_count, count;
@@ -166,7 +166,7 @@ static bool is_flagged(const cJSON *head, const char *name) {
     return is;
 }
 
-/* Samples are floats still, and their powers are not. */
+/* Samples are within float's range, their powers are not. */
 Test(extreme, powers_below_the_least_float_are_flagged) {
     feed feed;
     message m;

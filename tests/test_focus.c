@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Contacts with and without a range, of sources near and far, on arrays with errors: from steady
- * noise through the beamformer to the list. */
+ * noise through the beamformer to the list of contacts. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdio.h>
@@ -42,8 +42,8 @@ static double beams_apart(const bins *b, double a_deg, double b_deg) {
 
 /* ---- ghosts ---------------------------------------------------------------------------------- */
 
-/* Contacts with a range of a single far source in noise, and windows in which it is missed itself;
- * every second window has errors of its own. */
+/* Counts contacts with a range from a single far source in noise, and windows in which the source
+ * is missed; every second window has new errors. */
 static size_t count_ghosts(bins *b, int windows, double gain_db, double phase_deg, size_t *missed) {
     uint64_t random = 5;
     size_t ghosts = 0;
@@ -64,7 +64,7 @@ static size_t count_ghosts(bins *b, int windows, double gain_db, double phase_de
     return ghosts;
 }
 
-/* Judged by the far field's background and the bound of the smear alone, as it was once, these are
+/* With an earlier rule, by only the far field's background and the bound of the smear, these were
  * 57, 22, 2, 5 and 5 ghosts. */
 Test(focus, a_far_source_on_an_array_with_errors_has_no_ghosts_with_a_range, NUMERICAL,
      .timeout = 300) {
@@ -80,8 +80,8 @@ Test(focus, a_far_source_on_an_array_with_errors_has_no_ghosts_with_a_range, NUM
         {LONG, 3276, 2048, 100, 250, 350, "[150, 200, 344, 400, 800, 1600, 3200]", 0},
         {LINE64, 8000, 1024, 100, 600, 950, "[50, 100, 200, 400, 800, 1600, 3200]", 0},
         /* Windows half as long as sound takes along the array have few bins, so noise stands out: 3
-         * ghosts in 100 windows over many draws, and 0.5 on the circle. The bounds are those that a
-         * Poisson variable of this mean passes once in 200 draws. */
+         * ghosts in 100 windows over many draws, and 0.5 on the circle. A Poisson variable of this
+         * mean exceeds the bounds once in 200 draws. */
         {LINE64, 8000, 256, 100, 600, 950, "[50, 100, 200, 400, 800, 1600, 3200]", 8},
         {CIRCLE, 4000, 512, 100, 250, 370, "[50, 100, 200, 400, 800]", 3},
     };
@@ -99,8 +99,8 @@ Test(focus, a_far_source_on_an_array_with_errors_has_no_ghosts_with_a_range, NUM
     }
 }
 
-/* Windows of a fourth of the time along the array: the source itself is blurred over directions and
- * may be missed, but is no crowd of boats: once 257 ghosts. */
+/* Windows of a fourth of the time along the array: the source is blurred over directions and may be
+ * missed, but must not become many contacts: an earlier rule gave 257 ghosts. */
 Test(focus, windows_far_too_short_for_the_array_make_few_ghosts, .timeout = 300) {
     bins b = open_array(LONG, 3276, 128, 50, 350, "[150, 200, 344, 400, 800, 1600, 3200]");
     size_t missed = 0;

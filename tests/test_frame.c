@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The frame codec against a byte-by-byte oracle of its own. */
+/* The frame codec compared with a byte-by-byte oracle. */
 #include "core/random.h"
 #include "ingest/frame.h"
 
@@ -89,7 +89,7 @@ Test(frame, random_headers_survive_the_round_trip) {
     }
 }
 
-/* The time of day places nothing, so a wild one is no reason to refuse samples. */
+/* UTC does not place samples, so a wrong one is no reason to refuse them. */
 Test(frame, times_that_nobody_means_stay_harmless) {
     static const int64_t claimed[][2] = {{INT64_MAX, SONAR_UTC_MOST_NS},
                                          {INT64_MIN, -SONAR_UTC_MOST_NS},
@@ -202,7 +202,7 @@ static size_t offset_of(const sonar_frame *frame, size_t channel, size_t at) {
     return index * size_of[frame->type];
 }
 
-/* Stores a value the plain way: division, not shifts. */
+/* Stores a value by division, not by shifts. */
 static void store(uint8_t *to, int type, int64_t value) {
     if (type == SONAR_F32) {
         float f = (float)value / 3;
@@ -378,7 +378,7 @@ Test(frame, sound_has_no_spike) {
     float payload[SAMPLES] = {0};
     sonar_frame frame = good_frame();
     frame.type = SONAR_F32, frame.channels = 1, frame.samples = SAMPLES;
-    payload[20] = 1; /* in digital silence there is nothing to stand out from */
+    payload[20] = 1; /* in digital silence no sample counts as a spike */
     cr_assert(!sonar_frame_has_spike(&frame, payload));
     for (int onset = 0; onset < SAMPLES;
          onset++) { /* a bang 120 dB above the noise, cut anywhere */

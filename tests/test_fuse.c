@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* One ship that both beamformers list is one contact, also while the array turns. */
+/* A ship that both beamformers list is one contact, also while the array turns. */
 #include <criterion/criterion.h>
 #include <math.h>
 
@@ -11,7 +11,7 @@ enum { BOTH = 3, CBF = 1, MVDR = 2 };
 static const sonar_scan line = {.cone = true, .beam_width_deg = 3},
                         ring = {.wraps = true, .beam_width_deg = 3};
 
-/* What a beamformer lists of a source at a true bearing. */
+/* A beamformer's detection of a source at a true bearing. */
 static sonar_detection row(const sonar_scan *scan, sonar_detect_source source, double bearing_deg,
                            double heading_deg) {
     const double off_deg = remainder(bearing_deg - heading_deg, 360);

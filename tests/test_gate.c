@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The gate: who may join how often and hold how much, by owner; and over real sockets, that a
- * reader that was refused comes back by itself. */
+/* The gate: how often an owner may join and how much it may hold; and over real sockets, that a
+ * refused reader reconnects by itself. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +28,8 @@ Test(gate, one_owner_joins_in_bursts_and_at_a_rate_and_takes_nothing_from_others
     const int64_t now_ns = sonar_monotonic_ns();
     cr_expect_eq(joins(gate, "user 1", 1000, now_ns), 30);
     cr_expect_eq(joins(gate, "user 2", 1, now_ns), 1);
-    for (int i = 1; i <= 10; i++) /* whoever asks all the time gets in at the rate all the same */
+    for (int i = 1; i <= 10;
+         i++) /* a peer that asks all the time is still admitted at the limit's rate */
         cr_expect_eq(joins(gate, "user 1", 1000, now_ns + i * second_ns), 5, "second %d", i);
     cr_expect_eq(joins(gate, "user 1", 1000, now_ns + 100 * second_ns), 30);
     sonar_gate_destroy(gate);
@@ -126,7 +127,7 @@ typedef struct hall {
     char endpoint[64];
 } hall;
 
-/* Nothing but the other side ends a handshake of this socket. */
+/* Only the other side can end a handshake of this socket. */
 static void wait_for_handshakes(void *socket) {
     const int for_ever = 0;
     cr_assert_eq(zmq_setsockopt(socket, ZMQ_HANDSHAKE_IVL, &for_ever, sizeof for_ever), 0);
@@ -194,7 +195,7 @@ static void expect_subscription(hall *h, void *reader, const char *owner) {
     zmq_msg_close(&request);
 }
 
-/* libzmq has to hang up where the gate is closed, and its client has to try again. */
+/* libzmq has to disconnect if the gate is closed, and its client has to try again. */
 Test(gate, readers_that_were_refused_come_back_by_themselves) {
     enum { READERS = 6 };
     void *socket[READERS];
@@ -208,7 +209,8 @@ Test(gate, readers_that_were_refused_come_back_by_themselves) {
     for (int i = 0; i < READERS; i++)
         expect_subscription(&h, socket[i], owner);
     const sonar_peer_counters count = look(&h);
-    cr_expect_geq(count.failed[SONAR_HANDSHAKE_TOO_OFTEN], READERS); /* how often is the load's */
+    cr_expect_geq(count.failed[SONAR_HANDSHAKE_TOO_OFTEN],
+                  READERS); /* the number depends on the load */
     cr_expect_eq(count.failed[SONAR_HANDSHAKE_MALFORMED], 0);
     cr_expect_eq(count.admitted, READERS);
     cr_expect_eq(sonar_peers_connected(h.peers), READERS);

@@ -216,7 +216,7 @@ Test(scan, beam_widths_are_those_of_the_beam_pattern) {
     free(p);
 }
 
-/* A degree of azimuth is a shorter way the steeper one looks. */
+/* The steeper the direction, the smaller the angle of a degree of azimuth. */
 Test(scan, beam_widths_grow_with_depression) {
     static const double depression[] = {-85, -60, 0, 30, 60, 75, 85, 88};
     double *arrays[] = {circle(48, 12), scattered(60, 3, (double[]){20, 20, 0}),
@@ -276,7 +276,7 @@ Test(scan, beam_widths_grow_with_shading) {
         }
 }
 
-/* The beam of a few sensors is wide; what is looked at must not be a handful of directions. */
+/* The beam of a few sensors is wide, but the scan must not have only a few directions. */
 Test(scan, auto_has_a_coarsest_step) {
     double *arrays[] = {circle(4, 0.3), line(3, 0.4, (double[]){1, 0, 0}),
                         line(200, 0.75, (double[]){1, 0, 0})};

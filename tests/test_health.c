@@ -25,7 +25,7 @@ typedef struct block {
     int64_t begun_ns, unit_ns; /* unit_ns: of its UTC */
 } block;
 
-/* A daemon that is well: every look comes a second after the last. */
+/* A healthy daemon, judged once a second. */
 typedef struct patient {
     sonar_config config;
     sonar_health health;
@@ -117,7 +117,7 @@ static void run_windows(patient *p) {
     }
 }
 
-/* Lets a second pass in which frames come, and looks. */
+/* Advances a second in which frames come, and judges. */
 static void look(patient *p) {
     p->facts.now_ns += second;
     p->facts.utc_now_ns += second;
@@ -209,7 +209,7 @@ Test(health, the_last_refused_frame_is_told_where_it_is_new) {
         look(p);
         snprintf(text, sizeof text, "1 of 8 frames dropped: %s", row[i].text);
         expect(p, "degraded", text);
-        p->status.ingest.frames_dropped[row[i].cause]++; /* another one's, on another rank */
+        p->status.ingest.frames_dropped[row[i].cause]++; /* of another block, on another rank */
         look(p);
         cr_expect(!strstr(p->status.text, "16-23"), "%s", p->status.text);
     }
@@ -495,7 +495,7 @@ Test(health, silent_blocks_are_listed_by_channel) {
     cr_expect_str_eq(p->status.health, "degraded");
 }
 
-/* What was wrong with the samples of a block is over where none come. */
+/* Faults of a block's samples end when no samples come. */
 Test(health, a_block_that_falls_silent_is_told_silent_alone) {
     patient *p = patient_of(2);
     p->block[1].clock_s = -90;
@@ -512,7 +512,7 @@ Test(health, a_block_that_falls_silent_is_told_silent_alone) {
     cr_expect(find(p, SONAR_CONDITION_CLOCK_OFFSET));
 }
 
-/* Neither for being silent nor for the clock that it had. */
+/* Neither as silent nor because of its earlier clock. */
 Test(health, a_block_that_has_passed_is_not_told_of) {
     patient *p = patient_of(2);
     p->block[1].clock_s = -90;
@@ -848,7 +848,7 @@ Test(health, results_late_after_their_samples_are_told) {
     look(p), expect(p, "degraded", "results come 10.0 s after their samples: load 1.00");
 }
 
-/* A frame that waits for the data thread is no silence of the digitiser. */
+/* While a frame waits for the data thread the digitiser is not silent. */
 Test(health, held_back_is_not_waiting_for_samples) {
     patient *p = well();
     p->config.overload = SONAR_BLOCK;
@@ -867,7 +867,7 @@ Test(health, held_back_is_not_waiting_for_samples) {
     cr_expect_eq(find(p, SONAR_CONDITION_HELD_BACK)->severity, SONAR_NOTICE);
 }
 
-/* What comes no more is not late. */
+/* Without new samples none are late. */
 Test(health, a_stream_that_ended_late_waits) {
     patient *p = well();
     look_for(p, 10);
@@ -1003,7 +1003,7 @@ Test(log, the_end_of_a_run_sums_up_what_is_not_over) {
     cr_expect_eq(p->lines, 3, "once");
 }
 
-/* Nothing but seconds pass. */
+/* Only advances time. */
 static void wait_for(patient *p, int seconds) {
     for (; seconds; seconds--) {
         p->facts.now_ns += second;
@@ -1012,7 +1012,7 @@ static void wait_for(patient *p, int seconds) {
     }
 }
 
-/* keep_line wants the condition's code with a warning and none without. */
+/* keep_line expects the condition's code with a warning and no code without. */
 Test(log, samples_that_end_are_a_warning_once) {
     patient *p = well();
     look_for(p, 3);
@@ -1058,8 +1058,8 @@ static void add_sensors(sonar_element_list *list, uint32_t first, uint32_t count
     list->used = used;
 }
 
-/* Each fault is a condition of its own: degraded while such a sensor is in the beams, and no more
- * than worth knowing once they are all out. */
+/* Each fault is a condition of its own: degraded while a faulty sensor is in the beams, and a
+ * notice once all are masked. */
 Test(health, bad_elements_are_named_and_degrade_while_in_use) {
     static const char *const text[SONAR_ELEMENT_FAULTS] = {
         "2 sensors dead: 5-6",
@@ -1087,7 +1087,7 @@ Test(health, bad_elements_are_named_and_degrade_while_in_use) {
     }
 }
 
-/* Samples of which hardly one differs from the one before are no sea that anybody listens to. */
+/* Samples that hardly vary are not a real sea. */
 Test(health, an_array_that_hears_nothing_is_not_ok) {
     patient *p = well();
     p->status.elements.quiet = true;
@@ -1104,7 +1104,7 @@ Test(health, an_array_that_hears_nothing_is_not_ok) {
     look(p), expect(p, "ok", "");
 }
 
-/* One bin in a hundred may stop short. */
+/* One bin in a hundred may fail to converge. */
 Test(health, an_adaptive_spectrum_that_does_not_converge_is_told) {
     patient *p = well();
     look(p);

@@ -72,7 +72,7 @@ Test(histogram, percentiles_are_within_a_sixteenth_from_above) {
     }
 }
 
-/* The longest of an hour ago is not the longest of the last second. */
+/* The maximum of an hour ago is not that of the last second. */
 Test(histogram, the_maximum_starts_anew_with_each_reading) {
     static sonar_histogram histogram;
     static sonar_histogram_seen seen;

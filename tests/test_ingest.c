@@ -15,7 +15,7 @@
 #include "port.h"
 #include "process.h"
 
-enum { PATIENCE_MS = 20000 }; /* only ever waited for when something is broken */
+enum { PATIENCE_MS = 20000 }; /* only reached if the code is broken */
 
 static size_t threads = 1; /* a test that changes it has a process of its own */
 
@@ -190,7 +190,7 @@ Test(ingest, several_endpoints_and_subscription) {
     spec.endpoint_count = 2;
     spec.socket = SONAR_SUB;
     sonar_ingest *ingest = start(&spec);
-    /* What is published before the subscription has come through is lost, so ask first. */
+    /* Messages before the subscription has arrived are lost, so wait for it first. */
     for (int i = 0; counters(ingest).blocks_seen < 2; i++) {
         cr_assert(i < PATIENCE_MS);
         send_frame(left, 0, 2, 0, 50);
@@ -303,7 +303,7 @@ static void block_and_lose_nothing(void) {
     void *context = zmq_ctx_new(), *socket;
     sonar_ingest *ingest = start_blocking(context, &endpoint, &socket);
     sonar_window window;
-    await_window(ingest, &window); /* taken and kept: the others must stop behind it */
+    await_window(ingest, &window); /* taken and kept: the others must wait behind it */
     for (int i = 0; counters(ingest).windows_offered < 3; i++)
         usleep(1000);
     usleep(50000);
@@ -328,8 +328,8 @@ Test(ingest, block_mode_waits_for_the_data_thread_and_loses_nothing) {
         block_and_lose_nothing();
 }
 
-/* No window waits when the one that is held gives way, but the stream moves on: the frame that had
- * to wait is placed, and what is complete then is to be uploaded. */
+/* No window waits when the held one is released, but the stream advances: the frame that had to
+ * wait is stored, and the then complete samples are to be uploaded. */
 static void tell_of_chunks_after_waiting(void) {
     const char *endpoint = "inproc://samples";
     void *context = zmq_ctx_new();
@@ -404,8 +404,8 @@ Test(ingest, an_oversized_message_does_not_end_a_subscription_for_ever, .init = 
     zmq_ctx_term(here);
 }
 
-/* A heartbeat would take the peer that we do not read from for dead after 3 s, hang up on it and
- * lose what is on its way. */
+/* A heartbeat would take a peer that is not being read for dead after 3 s, disconnect it and lose
+ * messages on their way. */
 Test(ingest, block_mode_loses_nothing_while_the_data_thread_pauses_for_long, .init = set_up,
      .fini = tear_down) {
     enum { FRAMES = 200, SAMPLES = 10000 };
@@ -474,7 +474,7 @@ Test(ingest, stops_while_blocked_and_leaves_the_windows) {
         stop_while_blocked();
 }
 
-/* In the middle of whatever it is doing: what was offered is whole, what was counted adds up. */
+/* Stopped at any moment, offered windows are complete and counters add up. */
 static void stop_after(unsigned delay_us, uint64_t *windows) {
     const char *endpoint = "inproc://samples";
     void *context = zmq_ctx_new();

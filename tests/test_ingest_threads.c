@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The assembler fed by several threads beside the one fed by a single one, which is the oracle:
- * whatever comes, both book the same and offer the same bytes, at the same frame. */
+/* The assembler fed by several threads, compared with one fed by a single thread, the oracle: for
+ * any input both store the same and offer the same bytes, at the same frame. */
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <sched.h>
@@ -115,8 +115,8 @@ static bool take_window(struct scene *s) {
     return there;
 }
 
-/* What is told to be ready is there, before any window with it is, unless what was sent since has
- * taken its column. */
+/* Samples that are reported as ready are present before their window is offered, unless later
+ * samples have overwritten their column. */
 static void compare_ready(const struct scene *s, uint64_t before) {
     sonar_buffer want = sonar_assembler_ring(s->side[0]);
     size_t capacity = want.shape[1], size = sonar_dtype_size(want.dtype);
@@ -148,7 +148,8 @@ static bool chance(double p) {
     return (double)below(1u << 20) < p * (1u << 20);
 }
 
-/* The next of a block, or one that was, or a part of both; now and then something is left out. */
+/* The next frame of a block, or an earlier one, or parts of both; sometimes samples are left out.
+ */
 static sonar_frame any_frame(struct scene *s) {
     size_t b = below(s->blocks);
     uint64_t *next = &s->next[b], least = *next;
@@ -239,7 +240,7 @@ static void *work(void *arg) {
     return NULL;
 }
 
-/* One side goes on with the batch. True: it waits for a window to be taken. */
+/* One side processes the batch. True: it waits for a window to be taken. */
 static bool send_on(struct scene *s, size_t side) {
     struct crew crew = {.scene = s, .assembler = s->side[side], .next = s->done[side]};
     pthread_t thread[THREADS_MOST];
@@ -268,7 +269,7 @@ static bool all_go_on(struct scene *s, bool waits[SIDES]) {
     return any;
 }
 
-/* Payloads are overwritten before they go, so that nobody who reads them too late goes unseen. */
+/* Payloads are overwritten before they are freed, so that late reads are detected. */
 static void send_batch(struct scene *s) {
     bool waits[SIDES] = {false};
     uint64_t ready = sonar_assembler_ready(s->side[0]);
@@ -344,7 +345,7 @@ static void run_scene(struct scene *s, int frames) {
     compare_counters(s);
 }
 
-/* Enough has to happen in all of them for the comparison to mean something. */
+/* Each run needs enough events for a meaningful comparison. */
 static void run_scenes(sonar_overload overload) {
     static struct scene s;
     sonar_ingest_counters c;
@@ -372,7 +373,7 @@ Test(ingest_threads, block_and_go_on_the_same_as_one) {
     run_scenes(SONAR_BLOCK);
 }
 
-/* A ring of more than 64 MiB is written past the caches. */
+/* A ring of more than 64 MiB is written with stores that bypass the caches. */
 Test(ingest_threads, stream_into_a_large_ring_the_same_as_one) {
     static struct scene s;
     for (int trial = 0; trial < 2; trial++) {

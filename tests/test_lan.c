@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* A daemon and its tools over CURVE: keys made by sonar-keys, samples in, results out, strangers
- * kept out and counted, keys that come and go. The sockets themselves: test_security.c. */
+/* A daemon and its tools over CURVE: keys made by sonar-keys, samples in, results out, unknown
+ * peers refused and counted, keys added and removed. The sockets themselves: test_security.c. */
 #include <criterion/criterion.h>
 #include <signal.h>
 #include <stdio.h>

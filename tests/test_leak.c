@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What one source alone makes elsewhere is no contact, whatever sensors are in use; and the pattern
- * that tells so, beside the plain sum. */
+/* Side lobes of a single source are not listed as contacts, for any set of sensors; and the pattern
+ * used for this, compared with the direct sum. */
 #include <complex.h>
 #include <criterion/criterion.h>
 #include <math.h>
@@ -52,7 +52,7 @@ static double beams_apart(const bins *b, double a_deg, double b_deg) {
 
 /* ---- contacts -------------------------------------------------------------------------------- */
 
-/* Expects the source and nothing else. */
+/* Expects only the source. */
 static void expect_alone(bins *b, size_t array, bins_source source) {
     sonar_detection d[SONAR_DETECTIONS_MOST];
     bins_window(b, &source, 1);
@@ -64,8 +64,8 @@ static void expect_alone(bins *b, size_t array, bins_source source) {
         cr_expect_lt(beams_apart(b, d[0].az_deg, source.az_deg), 0.5);
 }
 
-/* By a uniform line's side lobes in place of the pattern's these were 16, 37, 82, 65, 0, 32 and 23
- * contacts too many. */
+/* With a uniform line's side lobes instead of the pattern's these had 16, 37, 82, 65, 0, 32 and 23
+ * false contacts. */
 Test(leak, one_source_is_one_contact, .timeout = 300) {
     for (size_t i = 0; i < ARRAYS; i++) {
         bins b = open_array(i);
@@ -237,7 +237,7 @@ Test(leak, the_pattern_is_the_sum_over_the_sensors_in_use, .timeout = 300) {
     }
 }
 
-/* Of many sensors some stand for all: still no share is missed by more than these allow. */
+/* With many sensors a subset represents all: the shares still agree within these limits. */
 Test(leak, a_large_array_has_the_pattern_of_a_share_of_its_sensors, .timeout = 300) {
     enum { SENSORS = 20000, SIDE = 200 };
     static double position_m[3 * SENSORS];
@@ -320,7 +320,7 @@ Test(leak, workers_share_a_pattern_and_change_no_bit_of_it, .timeout = 300) {
     sonar_pattern_destroy(shared);
 }
 
-/* What was made is kept for the next window, and gives way to others. */
+/* Patterns are cached for the next window, and replaced by others. */
 Test(leak, a_pattern_that_comes_again_is_the_same, .timeout = 300) {
     enum { SENSORS = 33, PAIRS = 3000 };
     static double position_m[3 * SENSORS], share[PAIRS][SONAR_PATTERN_PARTS];

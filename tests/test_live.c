@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Values that change while the pipeline runs: from the first window on, results are those of a
+/* Values that change while the pipeline runs: from the next window on, results equal those of a
  * pipeline that was started with them. */
 #include <criterion/criterion.h>
 #include <math.h>
@@ -17,11 +17,11 @@
 #include "numerical.h"
 
 enum { SENSORS = 12, FS = 2048, FRAME = 256, SNAPSHOTS = 6, LOOKS = 181, RANGES = 2 };
-enum { MVDR_LOOKS = 61 }; /* fewer: of a test under sanitizers they take most of the time */
+enum { MVDR_LOOKS = 61 }; /* few, since windows take most of the time under sanitizers */
 
 /* ---- two pipelines that are fed alike -------------------------------------------------------- */
 
-/* An array over bins, which may be as long as any band. */
+/* An array over bins, with room for any band. */
 typedef struct grid {
     cJSON *head;
     size_t count;
@@ -39,7 +39,7 @@ typedef struct line {
     cJSON *head, *mvdr_head, *contacts;
 } line;
 
-/* One option, in place of what the text has for it. */
+/* An option that replaces that of the text. */
 typedef struct setting {
     const char *key, *value;
 } setting;
@@ -48,8 +48,7 @@ static const char *chosen(const setting *other, const char *key, const char *usu
     return other && !strcmp(other->key, key) ? other->value : usual;
 }
 
-/* An option whose path begins so, with the comma behind it, where it is the other one; else what is
- * usual. */
+/* The changed option with this path prefix and a comma, if there is one; else the default text. */
 static const char *besides(const setting *other, const char *begin, const char *usual,
                            char text[96]) {
     snprintf(text, 96, "%s", usual);
@@ -62,7 +61,7 @@ static const char *besides(const setting *other, const char *begin, const char *
 static const char *solver = "auto", *dmr = "off", *lofar_band = "", *mvdr_band = "", *music = "off",
                   *gain = NULL; /* NULL: not given */
 
-/* A limit on the white noise gain, with the comma before it, or nothing. */
+/* A limit on the white noise gain, preceded by a comma, or "". */
 static const char *limit(const setting *other, char text[96]) {
     const char *value = chosen(other, "mvdr.white_noise_gain_db", gain);
     *text = 0;
@@ -218,7 +217,7 @@ static void expect_alike(const cJSON *have, const cJSON *want, const char *key, 
     free(b);
 }
 
-/* Those of snapshots of which a sensor was taken out differ by rounding. */
+/* After a sensor was masked, results from earlier snapshots differ by rounding. */
 static void expect_contacts_alike(const cJSON *have, const cJSON *want, const char *what) {
     const cJSON *a = cJSON_GetObjectItemCaseSensitive(have, "detections");
     const cJSON *b = cJSON_GetObjectItemCaseSensitive(want, "detections");
@@ -232,7 +231,7 @@ static void expect_contacts_alike(const cJSON *have, const cJSON *want, const ch
     }
 }
 
-/* What the header says of the loading and of the number of sources. */
+/* The header's loading and number of sources. */
 static void expect_loading_alike(const cJSON *have, const cJSON *want, const char *what) {
     const cJSON *a = cJSON_GetObjectItemCaseSensitive(have, "loading");
     const cJSON *b = cJSON_GetObjectItemCaseSensitive(want, "loading");
@@ -255,9 +254,8 @@ static void expect_grids_alike(const line *have, const line *want, int which, do
                  what, which, oracle_worst_db(a->count, a->value, b->value));
 }
 
-/* What there is of the MVDR: too few snapshots, all of them after it began anew, or all from
- * before. A bin is steered at a tone where it was as long as that is no news, which the past
- * decides. */
+/* State of the MVDR: too few snapshots, all after a restart, or all from before. Whether a bin near
+ * the threshold is steered at a tone depends on the past. */
 enum { MVDR_FILLS, MVDR_FILLED, MVDR_KEPT };
 
 static void expect_results_alike(const line *have, const line *want, int mvdr, const char *what) {
@@ -290,7 +288,7 @@ static void expect_results_alike(const line *have, const line *want, int mvdr, c
 
 enum { BY_SET, BY_FILE };
 
-/* From a file of the configuration that is running, with another value. */
+/* From a file with the running configuration and another value. */
 static sonar_code reload(line *l, const setting *other, sonar_error *err) {
     static sonar_config_differences differences;
     box box = box_open();
@@ -304,8 +302,8 @@ static sonar_code reload(line *l, const setting *other, sonar_error *err) {
     return code;
 }
 
-/* `changing` is set while it runs, `started` was started so. Snapshots that were corrected
- * otherwise are given up (`restarts`), all others serve on. */
+/* `changing` is changed while it runs, `started` was started with the values. Snapshots with other
+ * corrections are discarded (`restarts`), all others stay in use. */
 static void try_setting(const setting *other, bool restarts, int how, const struct layout *layout) {
     static line changing, started;
     sonar_error err = {0};
@@ -383,7 +381,7 @@ Test(live, a_file_with_another_value_acts_alike, NUMERICAL, .timeout = 300) {
         try_setting(&cases[i].to, cases[i].restarts, BY_FILE, NULL);
 }
 
-/* The CBF's band moves through all that the Lofar has, and the Lofar's shrinks about it. */
+/* The CBF's band moves through the whole Lofar band, and the Lofar's shrinks around it. */
 Test(live, bands_move_within_those_of_the_start, .timeout = 300) {
     static const setting moves[] = {{"cbf.band_hz", "[520, 580]"},
                                     {"cbf.band_bins", "[900, 1000]"},
@@ -395,7 +393,7 @@ Test(live, bands_move_within_those_of_the_start, .timeout = 300) {
         try_setting(&moves[i], false, (int)(i % 2), NULL);
 }
 
-/* There and back: what was not looked at meanwhile was taken in all the same. */
+/* There and back: snapshots of bins outside the band were collected meanwhile. */
 Test(live, a_band_that_returns_finds_its_snapshots) {
     static line changing, steady;
     sonar_error err = {0};
@@ -418,7 +416,7 @@ Test(live, a_band_that_returns_finds_its_snapshots) {
     line_close(&steady);
 }
 
-/* Dominant modes want eigenvectors, which the Jacobi solver has anyway. */
+/* Dominant modes need eigenvectors, which the Jacobi solver computes anyway. */
 Test(live, dominant_modes_change_where_eigenvectors_are) {
     static line l;
     sonar_error err = {0};
@@ -435,7 +433,7 @@ Test(live, dominant_modes_change_where_eigenvectors_are) {
     line_close(&l);
 }
 
-/* A limit that there is room for may be another one or, for want of any, none. */
+/* A limit with reserved memory can be changed or removed. */
 Test(live, a_limit_on_the_gain_changes_where_there_is_one, .timeout = 300) {
     static const setting limits[] = {{"mvdr.white_noise_gain_db", "-1"},
                                      {"mvdr.white_noise_gain_db", "-40"},
@@ -478,7 +476,7 @@ Test(live, music_changes_where_it_was_on, .timeout = 300) {
     }
 }
 
-/* It says so by silence, and goes on counting its messages. */
+/* The topic is not published, and its sequence numbers continue later. */
 Test(live, music_falls_silent_and_returns) {
     static line l;
     sonar_error err = {0};
@@ -505,7 +503,7 @@ Test(live, music_falls_silent_and_returns) {
     line_close(&l);
 }
 
-/* Sweeps are Jacobi's: of one alone it says that it has not converged. */
+/* Sweeps of Jacobi's method: with only one it reports that it has not converged. */
 Test(live, jacobi_takes_other_limits) {
     static line l;
     sonar_error err = {0};
@@ -529,7 +527,7 @@ Test(live, jacobi_takes_other_limits) {
     line_close(&l);
 }
 
-/* Axes and shapes are other ones from the next window on, and back. */
+/* Axes and shapes change with the next window, and back. */
 Test(live, spectra_turn_to_true_bearings_and_back) {
     static line l;
     sonar_error err = {0};
@@ -554,7 +552,7 @@ Test(live, spectra_turn_to_true_bearings_and_back) {
     line_close(&l);
 }
 
-/* What was recorded holds the old tables. */
+/* Recorded graphs hold the old tables. */
 Test(live, devices_with_graphs_follow, .timeout = 300) {
     const struct layout layout = feed_layout(fake_backend(FAKE_LAZY | FAKE_GRAPHS));
     static const size_t some[] = {0, 1, 2, 3, 13, 17, 19};
@@ -576,7 +574,7 @@ Test(live, devices_with_graphs_take_what_they_have_room_for, .timeout = 300) {
     cr_expect_eq(fake.faults, 0);
 }
 
-/* Not at once, but then of the new values: two times over. */
+/* Recorded not at once, but then with the new values; twice. */
 Test(live, devices_record_anew_what_has_changed, .timeout = 300) {
     static line changing, started;
     const setting slow = {"sound_speed_mps", "1450"};
@@ -638,7 +636,7 @@ Test(live, scans_change_where_their_number_stays) {
     line_close(&started);
 }
 
-/* What is said is no part of a window, but the version is. */
+/* The log level is no part of a window, but the version is. */
 Test(live, the_log_says_more_or_less) {
     static line l;
     sonar_error err = {0};
@@ -691,7 +689,7 @@ Test(live, what_is_wrong_changes_nothing_and_says_so) {
     line_close(&l);
 }
 
-/* Nothing is adopted while no window comes: versions are replaced, and the last one holds. */
+/* Without windows no version is adopted: versions are replaced, and the last one holds. */
 Test(live, a_hundred_changes_between_two_windows_are_one) {
     static line l;
     sonar_error err = {0};
@@ -752,7 +750,7 @@ Test(live, a_file_is_taken_over_as_far_as_it_can_be) {
               said.text);
     play(&l, 1);
     cr_expect_eq(header_number(l.head, "sound_speed_mps"), 1480);
-    /* what was set by hand goes back to the file */
+    /* values set by hand return to those of the file */
     cr_assert_eq(set(&l, "array.heading_deg", "77", &err), SONAR_OK);
     cr_assert_eq(sonar_control_reload(l.feed.pipeline, path, note, &said, &differences, &err),
                  SONAR_OK);
@@ -782,7 +780,7 @@ static void write_speed_text(char text[2048], const char *speed, const char *arr
              rest);
 }
 
-/* What is written again and read again is the file that says so. */
+/* Writing and reloading the file. */
 static void expect_same_version(const char *array, const char *rest) {
     char text[2048];
     sonar_config *base, *want, *have = NULL;
@@ -842,7 +840,7 @@ static void write_speed(const box *box, int speed, char version[72]) {
     rename(box_path(box, "next.yaml"), box_path(box, "sonard.yaml"));
 }
 
-/* Every window comes, and names the speed and the version that belong together. */
+/* Every window comes, with matching speed and version. */
 Test(live, reloads_under_a_running_feed_lose_no_window, .timeout = 300) {
     static char version[RELOADS + 1][72];
     char in[128], out[128];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* All options in turn, as the column `live` of docs/configuration.md has them: one that is live is
- * taken over with the next window, and back; any other one is refused and named. test_config
- * compares that page with the table of options, test_live the results with those of a start. */
+/* All options in turn, by the column `live` of docs/configuration.md: a live option is adopted with
+ * the next window, and changed back; any other option is refused and named. test_config compares
+ * that page with the table of options, test_live the results with those of a start. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
@@ -37,7 +37,7 @@ static void write_text(char text[2048], const char *cbf_scan, const char *mvdr_s
              SENSORS, FS, LENGTH, LENGTH, cbf_scan, mvdr_scan);
 }
 
-/* A uniform scan of as many directions as the automatic one has. */
+/* A uniform scan with the number of directions of the automatic one. */
 static void choose_scan(bool mvdr, double from_deg, double to_deg, char scan[128]) {
     char text[2048];
     write_text(text, AUTO, AUTO);
@@ -79,7 +79,7 @@ static void rig_close(rig *rig) {
     box_close(&rig->box);
 }
 
-/* The next window is under the configuration that runs, and says that it changed. */
+/* The next window has the running configuration, and is flagged as changed. */
 static void expect_taken_over(rig *rig, const char *what) {
     message m;
     digitiser_send(&rig->feed.digitiser, 1);
@@ -98,7 +98,7 @@ static void expect_taken_over(rig *rig, const char *what) {
 
 /* ---- the options ----------------------------------------------------------------------------- */
 
-/* Values that the option has room for, with what has to change beside it. */
+/* Values within the option's reserved memory, with other options that have to change too. */
 static const struct trial {
     sonar_option_id id;
     const char *value;
@@ -188,7 +188,7 @@ static void try_option(rig *rig, const struct trial *trial) {
     there_and_back(rig, path, count, values);
 }
 
-/* Options that make one thing together. */
+/* Options that only work together. */
 static void try_scan(rig *rig, sonar_option_id start) {
     char scan[128], text[3][32];
     choose_scan(start == OPT_MVDR_SCAN_START, 10, 100, scan);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Standard error that is not read, or that is not there, holds no daemon up; and what peers make
- * it say neither looks like other lines nor fills a disk. */
+/* Standard error that is not read or is closed does not block the daemon; and text from peers can
+ * neither imitate other lines nor fill a disk. */
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -99,8 +99,8 @@ Test(log, a_pipe_that_nobody_reads_holds_nothing_up) {
     box_close(&rig.box);
 }
 
-/* What is wrong with the configuration is said at start; a warning does not hold the start up, an
- * error not the end. */
+/* Mistakes of the configuration are printed at start; a warning does not block the start, and an
+ * error does not block the exit. */
 Test(log, a_report_that_nobody_reads_holds_no_start_up) {
     rig rig = rig_make();
     char *good = box_read(&rig.box, "sonard.yaml");
@@ -192,7 +192,7 @@ Test(log, standard_error_closed_at_start_is_not_given_to_anything_else) {
 
 /* ---- what peers make it say ------------------------------------------------------------------ */
 
-/* `count` requests whose verb is not known, and how each is answered. */
+/* `count` requests whose verb is not known, and and the answer to each. */
 static void send_wrong_verbs(const rig *rig, const char *verb, int count) {
     void *context = zmq_ctx_new(), *socket = zmq_socket(context, ZMQ_REQ);
     const int patience = 20000, zero = 0;
@@ -254,7 +254,7 @@ static int sum_before(const char *text, const char *words) {
     return sum;
 }
 
-/* Starts a daemon, has peers make it talk, ends it; the log. */
+/* Starts a daemon, makes peers cause log lines, ends it; returns the log. */
 static char *log_of(rig *rig, void (*attack)(const struct rig *)) {
     char *text;
     rig->daemon =
@@ -292,7 +292,7 @@ static void flood(const rig *rig) {
     send_wrong_offers(rig, 500);
 }
 
-/* Whoever is left out is told in numbers, and the other kinds are there as ever. */
+/* Suppressed lines are counted in the log, and lines of other kinds are written as usual. */
 Test(log, a_peer_that_floods_fills_no_disk) {
     rig rig = rig_make();
     char *text = log_of(&rig, flood);
@@ -336,7 +336,7 @@ Test(log, a_kind_has_so_many_lines_in_a_period_and_tells_the_rest_after_it) {
     cr_expect_eq(admitted_of(&kinds, "loud", 1, end_ns), 1);
 }
 
-/* One that goes on, whoever takes it late, loses no line of the account. */
+/* If the flood continues, every line is counted, even if lines are read late. */
 Test(log, a_kind_that_goes_on_is_told_each_period) {
     static log_kinds kinds;
     log_kind over;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* array.auto_mask in the whole pipeline: what a bad sensor spoils is as good as without it, and
- * that to rounding what a pipeline makes that never had it. */
+/* array.auto_mask in the whole pipeline: once a bad sensor is masked, results are as good as
+ * without it, and equal to rounding those of a pipeline that never had it. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
@@ -86,8 +86,8 @@ static double peak_db(const float *power) {
 
 /* ---- tests ----------------------------------------------------------------------------------- */
 
-/* The sensor is dead until it goes out, and good from there on until it has been back for a block.
- * `hand` has it masked from the start, `sound` is fed without the fault. */
+/* The sensor is dead until it is masked, and then good until it has been back for a block. In
+ * `hand` it is masked from the start; `sound` gets samples without the fault. */
 static void go_out_and_come_back(const char *mvdr, const struct layout *layout, double tolerance_db,
                                  bool block) {
     static line automatic, hand, sound;
@@ -147,7 +147,7 @@ Test(mask, mirrors_go_with_their_sensors) {
     go_out_and_come_back("snapshots: 4, forward_backward: true", NULL, 1e-3, true);
 }
 
-/* Recorded work holds the old mask. */
+/* Recorded graphs hold the old mask. */
 Test(mask, a_device_with_graphs_follows_too) {
     fake = (struct fake_device){0};
     const struct layout layout = feed_layout(fake_backend(FAKE_LAZY | FAKE_GRAPHS));
@@ -156,8 +156,8 @@ Test(mask, a_device_with_graphs_follows_too) {
     cr_expect_eq(fake.faults, 0);
 }
 
-/* A dead hydrophone costs the MVDR its level and its contact; without it both are there as with
- * twelve sound ones. */
+/* A dead hydrophone makes the MVDR lose the level and the contact; without it both are as with
+ * twelve good ones. */
 Test(mask, what_a_dead_sensor_costs_comes_back) {
     static line off, on, sound;
     const char *mvdr = "snapshots: 60";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The median against sorting. */
+/* The median compared with sorting. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>

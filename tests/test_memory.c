@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Memory as the stages expect it: zeroed, aligned, and there. */
+/* Memory as the stages expect it: zeroed, aligned, and mapped. */
 #include <criterion/criterion.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -34,7 +34,7 @@ Test(memory, is_there_before_it_is_used) {
     }
 }
 
-/* Much of it is zeroed by several threads: to the last byte, and no further. */
+/* Large memory is zeroed by several threads: to the last byte, and not beyond. */
 Test(memory, much_of_it_is_zeroed_as_a_whole) {
     const size_t bytes = ((size_t)300 << 20) + 4097;
     char *memory = malloc(bytes + 64);

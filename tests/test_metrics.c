@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The rows of status/metrics.c, of causes and of conditions: each counter has one, and the
- * documents say what the rows say. */
+/* The rows of status/metrics.c, of causes and of conditions: each counter has a row, and the
+ * documents agree with the rows. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,7 +51,7 @@ Test(metrics, each_counter_has_one_row) {
     EXPECT(data_priority);
 }
 
-/* Of several ranks: windows are the array's, all else adds up. */
+/* With several ranks: windows are those of the array, all other counters are sums. */
 Test(metrics, counters_of_ranks_add_up) {
     enum { COUNT = sizeof(sonar_ingest_counters) / WORD };
     const size_t windows = offsetof(sonar_ingest_counters, windows_offered) / WORD;
@@ -70,7 +70,7 @@ Test(metrics, counters_of_ranks_add_up) {
     }
 }
 
-/* Objects are made when their first number comes: their numbers have to stand together. */
+/* Objects are created with their first number, so the numbers of an object have to be adjacent. */
 Test(metrics, rows_are_whole_and_in_order) {
     for (size_t i = 0; i < sonar_metrics_count; i++) {
         const sonar_metric *m = &sonar_metrics[i];
@@ -87,7 +87,8 @@ Test(metrics, rows_are_whole_and_in_order) {
 
 /* ---- documents ------------------------------------------------------------------------------- */
 
-/* The document has this text from `from` on; returns what follows it, or `from` if it lacks it. */
+/* Expects this text in the document after `from`; returns the position behind it, or `from` if it
+ * is missing. */
 static const char *expect_next(const char *from, const char *document, const char *text) {
     const char *found = strstr(from, text);
     cr_expect(found, "docs/%s lacks, or has in another place:%s", document, text);

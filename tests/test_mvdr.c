@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The conformance suite of the MVDR stage on the CPU, and on a device that the CPU plays, which
- * shows that the suite itself waits where it has to; the same bits with any number of workers; and
- * the table by which tones are found. */
+/* The conformance suite of the MVDR stage on the CPU, and on a fake device, which shows that the
+ * suite itself waits where necessary; the same bits with any number of workers; and the table by
+ * which tones are found. */
 #include "conformance/mvdr.h"
 #include "conformance/try.h"
 
@@ -23,7 +23,7 @@
 MVDR_CASES(AT_CPU)
 MVDR_REFUSALS(AT_CPU)
 MVDR_SOLVER_CASES(AT_CPU)
-/* What a checker of memory has nothing new to see in, and what it alone can see. */
+/* Cases that add no coverage for a memory checker, and cases only for it. */
 #ifdef __SANITIZE_ADDRESS__
 MVDR_CASES(AT_LAZY_DEVICE)
 #else
@@ -50,8 +50,8 @@ Test(mvdr, same_bits_for_any_number_of_workers) {
     }
 }
 
-/* Of a window that nobody wants no bin is solved: what the last solution left stays there. The next
- * wanted one is solved anew. */
+/* Without a request no bin is solved, and the last solution's values stay in memory. The next
+ * requested window is solved again. */
 Test(mvdr, nobody_wants_it_so_nothing_is_solved) {
     enum { B = 12, L = 5, T = 9 };
     site here = site_open(sonar_backend_cpu(), sonar_host_serial());
@@ -76,7 +76,7 @@ Test(mvdr, nobody_wants_it_so_nothing_is_solved) {
     site_close(&here);
 }
 
-/* What the library itself asked for on an H200 beside its code, for 100 matrices. */
+/* Workspace that the library requested on an H200 in addition to its code, for 100 matrices. */
 Test(mvdr, memory_of_the_library_for_eigenvectors) {
     static const struct {
         size_t order;
@@ -98,7 +98,8 @@ Test(mvdr, memory_of_the_library_for_eigenvectors) {
     cr_expect_eq(sonar_mvdr_library_bytes(&without), 0);
 }
 
-/* Untrained it finds eigenvectors from 64 rows on, and then the sum has what it takes. */
+/* Untrained it computes eigenvectors from 64 rows on, and then the estimate includes its workspace.
+ */
 Test(mvdr, memory_of_the_library_is_in_the_sum_where_it_is_taken_untrained) {
     for (size_t sensors = 32; sensors <= 128; sensors *= 2) {
         sonar_mvdr_spec spec = {.sensors = sensors,
@@ -156,8 +157,8 @@ Test(mvdr_tone, the_table_of_a_hann_window) {
 
 /* ---- a level that is next to nothing -------------------------------------------------------- */
 
-/* The share by the eigenvalues of the oracle, of which only so many as snapshots are not
- * rounding's.
+/* The share from the oracle's eigenvalues, of which only as many as there are snapshots exceed
+ * rounding errors.
  */
 static double oracle_share(const mvdr_fixture *f, size_t snapshots, const sonar_c32 *x) {
     const size_t n = f->spec.sensors;
@@ -175,8 +176,9 @@ static double oracle_share(const mvdr_fixture *f, size_t snapshots, const sonar_
     return (left + fmin(quiet / left, left)) / (double)snapshots;
 }
 
-/* From fewer snapshots than sensors, in sensor space, beside loud ships and with hardly any
- * loading, a source's power shows by a ten-thousandth, which no difference of traces knows. */
+/* With fewer snapshots than sensors, in sensor space, with loud ships and nearly no loading, a
+ * source's power changes the result by a ten-thousandth, which a difference of traces cannot
+ * resolve. */
 static void expect_share(size_t sensors, sonar_loading rule, double eps, double level_db) {
     const size_t snapshots = sensors * 3 / 4, windows = 6;
     site here = site_open(sonar_backend_cpu(), sonar_host_serial());

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * LAPACK's test ratios of what solves a bin, in units of float64's eps:
+ * LAPACK's test ratios for the solvers of a bin, in units of float64's eps:
  *   ||A - V D V^H||_F / (n eps ||A||_F)  and  ||V^H V - I||_F / (n eps) of Jacobi,
  *   |d - d of LAPACK| / (n eps ||A||_F)  of the eigenvalues without vectors,
- *   ||A - L L^H||_F / (n eps ||A||_F)    of Cholesky's factor, all at most 30;
- * and what else is made of a matrix without its eigenvalues, beside these.
- * Matrices as in LAPACK's zdrvst and zlatms: prescribed spectra turned by random unitary matrices.
+ *   ||A - L L^H||_F / (n eps ||A||_F)    of Cholesky's factor, all at most 30; and values that are
+ * computed without eigenvalues, compared with those from eigenvalues. Matrices as in LAPACK's
+ * zdrvst and zlatms: prescribed spectra turned by random unitary matrices.
  */
 #include "mvdr_jacobi/internal.h"
 #include "mvdr_oracle.h"
@@ -328,7 +328,7 @@ static void expect_near(double have, double want, double relative, const char *w
               "%s, n %zu, spectrum %d: %.15g, not %.15g", what, n, (int)kind, have, want);
 }
 
-/* m a is the identity, but for what rounding does to the largest element of m. */
+/* m a is the identity, within rounding of the largest element of m. */
 static void expect_inverse(double *m, const cplx *a, const double *d, size_t n, spectrum kind) {
     const double close = 1e-12 * (double)n * d[0] / d[n - 1];
     for (size_t i = 0; i < n; i++)
@@ -343,7 +343,8 @@ static void expect_inverse(double *m, const cplx *a, const double *d, size_t n, 
         }
 }
 
-/* The sums over the inverse's diagonal and over all of it are those of 1/d and 1/d^2. */
+/* The sums over the inverse's diagonal and over all its elements squared equal those of 1/d and
+ * 1/d^2. */
 Test(mvdr_eigen, inverse_of_every_spectrum) {
     for (spectrum kind = EVEN; kind < SPECTRA; kind++)
         for (size_t i = 0; i < SIZES; i++) {

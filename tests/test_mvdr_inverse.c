@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The inverse that follows the snapshots, on the CPU, where one can look inside. */
+/* The updated inverse on the CPU, where its state can be read. */
 #include "conformance/mvdr.h"
 #include "conformance/mvdr_beside.h"
 #include "conformance/try.h"
@@ -35,7 +35,7 @@ static void try_looking_inside(const site_case *what) {
     }
 MVDR_INVERSE_CASES(INSIDE)
 
-/* A bin that a tone takes elsewhere keeps its inverse, but not |M a|^2. */
+/* A bin that is steered at a tone keeps its inverse, but not |M a|^2. */
 static void steered_elsewhere(site *site) {
     enum { B = 36, L = 90, WINDOWS = 60 };
     const sonar_mvdr_spec spec = beside_spec(B, L, SONAR_LOADING_TRACE, 0.01);
@@ -59,8 +59,8 @@ Test(mvdr_inverse, steered_elsewhere) {
     try_looking_inside(&(site_case){"steered_elsewhere", steered_elsewhere});
 }
 
-/* Whatever happens to M is found before anybody sees it: the inverse is thrown away, and the window
- * is solved from its snapshots. */
+/* Every error of M is detected before publication: the inverse is discarded, and the window is
+ * solved from its snapshots. */
 static void errors_are_found(site *site) {
     enum { B = 48, L = 96 };
     const sonar_mvdr_spec spec = beside_spec(B, L, SONAR_LOADING_ABSOLUTE, 1);

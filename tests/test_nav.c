@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* NMEA sentences, and the heading of any time from values with theirs. */
+/* NMEA sentences, and the heading at any time from values with times. */
 #include <criterion/criterion.h>
 #include <arpa/inet.h>
 #include <math.h>
@@ -19,7 +19,7 @@
 #include "nav/nmea.h"
 #include "port.h"
 
-/* With its checksum. */
+/* Adds the checksum. */
 static sonar_nmea read_with(const char *body, double *variation, sonar_nav_values *to) {
     char text[256];
     int sum = 0;
@@ -38,7 +38,7 @@ static void expect(const char *body, sonar_nav_quantity quantity, double value) 
     cr_expect_float_eq(v.value[quantity], value, 1e-9, "%s: %.12g", body, v.value[quantity]);
 }
 
-/* Sentences as makers and the gpsd project print them. */
+/* Sentences as published by manufacturers and the gpsd project. */
 Test(nmea, sentences_of_real_instruments) {
     static const char *const whole[] = {
         "$GPRMC,123519,A,4807.038,N,01131.000,E,022.4,084.4,230394,003.1,W*6A",
@@ -183,7 +183,7 @@ Test(nav, headings_lie_on_the_shorter_arc) {
     sonar_nav_destroy(nav);
 }
 
-/* Two gyros that differ, or sentences that waited for one another, would show the difference twice.
+/* With two gyros that differ, or delayed sentences, extrapolation would double the difference.
  */
 Test(nav, headings_that_come_together_are_no_turn) {
     sonar_nav *nav = open_nav(3);
@@ -405,7 +405,7 @@ Test(nav, sentences_come_over_a_serial_line) {
     close(it.fd);
 }
 
-/* An adapter is pulled out and comes back, as another device behind the same name. */
+/* An adapter is unplugged and returns, as another device with the same name. */
 Test(nav, a_serial_line_that_was_lost_is_opened_again) {
     char dir[] = "/tmp/sonar-nav-XXXXXX", name[64];
     cr_assert(mkdtemp(dir));

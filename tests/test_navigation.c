@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* A turning array of the simulator, its heading as NMEA over UDP, the daemon, and the bearings that
- * come out; all as programs over real sockets. */
+/* A turning array of the simulator, its heading as NMEA over UDP, the daemon, and the resulting
+ * bearings; all as programs over real sockets. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <signal.h>
@@ -94,7 +94,7 @@ static double heading_off(const cJSON *head, double middle_sample) {
         header_number(head, "heading_deg") - (HEADING_DEG + TURN_DEG_S * middle_sample / FS), 360);
 }
 
-/* The heading counts from when it comes: an instrumented daemon is too slow for real time. */
+/* The heading holds from its arrival: an instrumented daemon is too slow for real time. */
 #ifdef __SANITIZE_ADDRESS__
 enum { TOO_SLOW = 1 };
 #else
@@ -106,7 +106,7 @@ typedef struct turn {
     double worst, first_az, last_az;
 } turn;
 
-/* Both bearings until the turn has told the side, then the one. */
+/* Both bearings until the turn has shown the side, then only one. */
 static void check_contact(const cJSON *head, double sample, turn *t) {
     const cJSON *contact = strongest(head);
     cr_expect_str_eq(text_of(head, "bearing_reference"), "true");
@@ -189,7 +189,7 @@ Test(navigation, a_fixed_source_keeps_its_true_bearing_through_a_turn, .timeout 
     rig_close(&r);
 }
 
-/* Without any heading bearings are in the array frame, and everybody is told. */
+/* Without any heading bearings are in the array frame, and all messages say so. */
 Test(navigation, a_heading_that_does_not_come_is_named, .timeout = 120) {
     static rig r;
     message m;
@@ -215,7 +215,7 @@ Test(navigation, a_heading_that_does_not_come_is_named, .timeout = 120) {
     rig_close(&r);
 }
 
-/* By hand: it holds until another one is told. */
+/* By hand: it holds until another one comes. */
 Test(navigation, sonarctl_tells_where_the_ship_is, .timeout = 120) {
     static rig r;
     message m;

@@ -30,7 +30,8 @@ static void *open_socket(int type) {
     return socket;
 }
 
-/* Never terminated: that would wait for ever for a socket that a failed test has left open. */
+/* Never terminated, since that would wait for ever for a socket that a failed test has left open.
+ */
 static void begin(void) {
     context = zmq_ctx_new();
 }
@@ -52,7 +53,7 @@ static void *bind_any(bool curve, char endpoint[64]) {
     return pull;
 }
 
-/* Of the two that speak libzmq tells a plain client, but not always: see net/greeting.c. */
+/* Of these two libzmq reports a plain client, but not always: see net/greeting.c. */
 Test(endpoint, a_server_says_what_it_speaks) {
     char endpoint[64];
     void *curve = bind_any(true, endpoint);
@@ -74,7 +75,7 @@ Test(endpoint, a_server_says_what_it_speaks) {
     cr_expect(!sonar_greets_with_curve("ipc:///tmp/none"));
 }
 
-/* libzmq binds to no name, and takes the first address of one that it connects to. */
+/* libzmq cannot bind to a name, and connects to the first address of a name. */
 Test(endpoint, localhost_is_a_place_to_listen_and_to_connect) {
     char endpoint[64], byte = 7;
     int port, wait_ms = 5000;
@@ -150,7 +151,7 @@ static void *send_and_leave(void *data) {
     return NULL;
 }
 
-/* Nothing is read before the sender has hung up. */
+/* No message is read before the sender has disconnected. */
 static void expect_all_letters(const char *endpoint) {
     const int wait_ms = 5000;
     hasty sender = {.endpoint = endpoint};
@@ -182,7 +183,7 @@ Test(sockets, a_sender_that_leaves_loses_nothing_to_a_receiver_that_holds_it_bac
     expect_all_letters(endpoint);
 }
 
-/* A peer that neither reads nor hangs up. */
+/* A peer that neither reads nor disconnects. */
 static int dial_in_silence(int port) {
     const struct sockaddr_in to = {.sin_family = AF_INET,
                                    .sin_port = htons((uint16_t)port),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What the service manager hears, through a socket that stands for its own. */
+/* Notifications to the service manager, through a socket in place of its own. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <signal.h>
@@ -136,7 +136,7 @@ Test(notify, a_start_that_fails_says_why_and_is_never_ready) {
     rig_stop(&rig, 3);
 }
 
-/* The status still comes, once a second: what ticks is alive, what computes is not. */
+/* The status still comes once a second: the control thread runs, the data thread hangs. */
 Test(notify, a_hung_data_thread_starves_the_watchdog) {
     rig rig = rig_open();
     int hungry = 0;
@@ -151,7 +151,7 @@ Test(notify, a_hung_data_thread_starves_the_watchdog) {
     box_write(&rig.box, "hang", "now\n");
     digitiser_send(&d, 4);
     digitiser_close(&d);
-    while (hungry < 2) /* what it did before it hung may feed the watchdog once more */
+    while (hungry < 2) /* progress before it hung may trigger the watchdog message once more */
         hungry = line_of(hear(&rig), "WATCHDOG=1") ? 0 : hungry + 1;
     for (int i = 0; i < 4; i++)
         cr_assert(line_of(hear(&rig), "STATUS="), "fed by a thread that hangs: %s", rig.heard);

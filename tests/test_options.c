@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The table of options: a value lives in the member that its row names, and nowhere else. */
+/* The table of options: a value is stored in the member that its row names, and nowhere else. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
@@ -108,7 +108,7 @@ Test(options, each_row_writes_its_member_and_nothing_else) {
     cr_assert_gt(stored, SONAR_OPTIONS / 2);
 }
 
-/* Two rows of one member, of which one may be given, would else take each other's value. */
+/* Otherwise alternative rows for one member would take each other's value. */
 Test(options, no_two_rows_share_a_member_but_alternatives) {
     for (size_t a = 0; a < SONAR_OPTIONS; a++)
         for (size_t b = 0; b < a; b++) {
@@ -128,7 +128,7 @@ static void assert_members(const sonar_config *config) {
     }
 }
 
-/* Values that follow from others included: what is printed is what runs. */
+/* Including derived values: the printed configuration is the running one. */
 static void assert_printed_and_read_again(const char *name, const char *text) {
     sonar_config *config = configured(name, text);
     assert_members(config);

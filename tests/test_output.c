@@ -18,7 +18,7 @@
 #include "output/topic.h"
 #include "output_scene.h"
 
-/* What the empty subscription wants. */
+/* Topics that the empty subscription requests. */
 #define SONAR_EVERY_WINDOW                                                                         \
     (SONAR_WANT(SONAR_CBF_AZIMUTH) | SONAR_WANT(SONAR_CBF_NEARFIELD) |                             \
      SONAR_WANT(SONAR_MVDR_AZIMUTH) | SONAR_WANT(SONAR_DETECTIONS) | SONAR_WANT(SONAR_STATUS))
@@ -66,7 +66,7 @@ static void hand_over(uint64_t window) {
     cr_assert(sonar_output_post(output, &scene.result[window % SCENE_RESULTS]));
 }
 
-/* Waits until `many` results came back. */
+/* Waits until `many` results were returned. */
 static void get_back(size_t many) {
     for (int i = 0; i < 10000 && many; i++) {
         if (sonar_output_reclaim(output))
@@ -388,7 +388,7 @@ static void check_true_axis(const output_message *m, int rank, size_t *count) {
     cr_assert(cJSON_IsTrue(field(m, "ambiguous")));
 }
 
-/* Every row against the same row read by itself. */
+/* Every row compared with the same row processed alone. */
 static void check_true_array(sonar_surface surface, const char *interpolation) {
     void *socket = subscribe(sonar_topic_name(surface), SONAR_WANT(surface));
     hand_over(3);
@@ -433,7 +433,7 @@ Test(output, spectra_are_published_over_true_bearings) {
     end();
 }
 
-/* By the heading in the middle of what is behind each: that of the MVDR is another one. */
+/* By the heading at the middle of the samples of each topic, which differs for the MVDR. */
 Test(output, mvdr_turns_by_the_heading_of_its_own_middle) {
     make();
     scene.spec.true_bearings = true;
@@ -458,7 +458,7 @@ Test(output, mvdr_turns_by_the_heading_of_its_own_middle) {
     end();
 }
 
-/* A heading that is not known: the array's own frame, and it is said. */
+/* Unknown heading: the array's own frame, and the header says so. */
 Test(output, without_a_heading_spectra_stay_in_the_array_frame) {
     make();
     scene.spec.true_bearings = true;
@@ -758,10 +758,11 @@ Test(output, status_has_every_counter) {
 Test(output, the_last_status_is_repeated_for_a_newcomer) {
     make(), go();
     sonar_status status = status_of(1);
-    sonar_output_post_status(output, &status); /* nobody listens: sent to nobody, but kept */
+    sonar_output_post_status(output, &status); /* without subscribers: not sent, but kept */
     void *first = subscribe("status", SONAR_WANT(SONAR_STATUS));
     output_message message = receive(first);
-    /* The post may have been seen before or after the subscription; either way it is there. */
+    /* The post may have been processed before or after the subscription; in both cases it arrives.
+     */
     expect_number(&message, "uptime_s", 1);
     double seq = number(&message, "seq"), utc_ns = number(&message, "utc_ns");
     output_message_clear(&message);
@@ -798,7 +799,7 @@ Test(output, what_is_wanted_follows_the_subscribers) {
     void *b = subscribe("cbf.lofar", lofar);
     zmq_setsockopt(b, ZMQ_SUBSCRIBE, "element.psd", 11);
     cr_assert(output_wait_wanted(output, lofar | psd));
-    zmq_close(a); /* one of two dies: still wanted */
+    zmq_close(a); /* one of two dies: still subscribed to */
     usleep(200000);
     cr_assert_eq(sonar_output_wanted(output), lofar | psd);
     zmq_setsockopt(b, ZMQ_UNSUBSCRIBE, "cbf.lofar", 9);
@@ -872,7 +873,7 @@ Test(output, hostile_subscriptions_are_harmless) {
     static char junk[100000];
     uint64_t seed = 1;
     memset(junk, 1, sizeof junk);
-    for (size_t n = 1; n < 120; n++) { /* to bytes that are no topic's, less than is too much */
+    for (size_t n = 1; n < 120; n++) { /* to bytes of no topic, below the limit */
         for (size_t i = 1; i <= n; i++)
             junk[i] = (char)sonar_random_bits(&seed);
         junk[1] = (char)0xff;
@@ -990,7 +991,7 @@ Test(output, a_surface_of_the_wrong_shape_is_not_sent) {
     end();
 }
 
-/* Nobody runs the thread: the ring fills, and its bound is the one asked for, odd or not. */
+/* The thread is not started: the ring fills, and has the requested size, odd or even. */
 Test(output, a_full_ring_drops_and_counts) {
     make();
     sonar_error err;
@@ -1004,7 +1005,7 @@ Test(output, a_full_ring_drops_and_counts) {
     cr_assert_null(sonar_output_reclaim(output));
     cr_assert_eq(sonar_output_start(output, &err), SONAR_OK);
     get_back(3);
-    /* Results never taken back do not pile up either. */
+    /* Results that are not reclaimed do not accumulate either. */
     size_t posted = 0;
     for (size_t i = 0; i < SCENE_RESULTS; i++) {
         posted += sonar_output_post(output, &scene.result[i]);
@@ -1066,7 +1067,7 @@ static long resident_kib(void) {
     return kib;
 }
 
-/* Twenty at a time, each batch gone before the next comes: what is open at once stays bounded. */
+/* Twenty at a time, each batch closed before the next, which limits the open connections. */
 static void come_and_go(int many) {
     for (int done = 0; done < many; done += 20) {
         void *socket[20];
@@ -1087,7 +1088,7 @@ Test(output, subscribers_that_come_and_go_leave_nothing) {
     come_and_go(2000);
     long grown = resident_kib() - before;
 #if !defined(                                                                                      \
-    __SANITIZE_ADDRESS__) /* freed memory stays in its quarantine: it looks for leaks itself */
+    __SANITIZE_ADDRESS__) /* freed memory stays in its quarantine; it detects leaks itself */
     cr_assert_lt(grown, 4096, "%ld KiB more", grown);
 #else
     (void)grown;

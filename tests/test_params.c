@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Versions of the live parameters, against what they are made from. */
+/* Versions of the live parameters, compared with their sources. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <string.h>
@@ -77,7 +77,7 @@ Test(params, hold_every_live_value) {
     sonar_config_destroy(config);
 }
 
-/* Each version outlives the one it was made like, and the configuration. */
+/* Each version outlives the version it was copied from, and the configuration. */
 Test(params, another_mask_leaves_all_other_values) {
     sonar_config *config = configured("params", text);
     sonar_params *first = create(config), *second, *third;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The pipeline with a device that the CPU plays: samples reach it by its ring, every fallible call
- * in turn fails once, or from then on for good, and what is enqueued may be done as late as can be.
+/* The pipeline with a fake device: samples reach it through its ring, every fallible call in turn
+ * fails once or permanently, and enqueued work may be done as late as possible.
  */
 #include <cjson/cJSON.h>
 #include <criterion/criterion.h>
@@ -59,7 +59,7 @@ static struct ending run_in(const struct layout *layout, const char *runtime,
         end.processed = feed_processed(&feed);
         end.failed = feed_failed(&feed);
         end.gave_up = atomic_load(&feed.pipeline->gave_up);
-        /* The windows are counted before what follows from a failure is done. */
+        /* Windows are counted before the recovery from a failure. */
         sonar_pipeline_stop(feed.pipeline, 1000);
         snprintf(end.backend, sizeof end.backend, "%s", feed.pipeline->change.backend);
         snprintf(end.text, sizeof end.text, "%s", feed.pipeline->change.text);
@@ -92,7 +92,7 @@ static void count_denormals(const char *stage, const sonar_buffer *in, const son
     denormals += least / 2 != 0;
 }
 
-/* The stages' host part runs in the data thread; what is rehearsed at start does not count. */
+/* The stages' host part runs in the data thread; the trial run at start does not count. */
 Test(recovery, the_data_thread_takes_denormals_for_zeros) {
     feed feed;
     sonar_error err = {0};
@@ -199,7 +199,7 @@ Test(recovery, a_lost_device_leaves_the_work_to_the_cpu, .timeout = 120) {
 
 Test(recovery, failing_again_soon_is_one_time_too_many) {
     long first = first_running_call();
-    /* fails, is set up again with as many calls as at start at most, fails in the next window */
+    /* fails, is created again with at most as many calls as at start, fails in the next window */
     fake = (struct fake_device){0};
     sonar_error err = {0};
     feed feed;
@@ -228,8 +228,8 @@ Test(recovery, exit_means_exit) {
     cr_assert(strstr(end.text, "on_gpu_failure is exit"), "'%s'", end.text);
 }
 
-/* A backend without memory of its own is not set up again: it goes on, and must not count snapshots
- * of the lost window that may never have come to the covariance. */
+/* A backend without its own memory is not created again: it continues, and must not count snapshots
+ * of the lost window that may not have reached the covariance. */
 Test(recovery, a_window_lost_on_the_host_is_forgotten_with_all_before_it) {
     sonar_error err = {0};
     feed feed;
@@ -264,12 +264,13 @@ Test(buffers, more_bytes_than_can_be_counted_are_refused) {
 
 /* ---- samples on their way to the device ------------------------------------------------------ */
 
-/* What is published of the first windows of a feed that is open, and is closed here; gap: every so
- * many frames one is missing; restarts: so often the stream begins anew. */
+/* Messages of the first windows of an open feed, which is closed here; gap: every gap-th frame is
+ * missing; restarts: number of restarts of the stream. */
 static uint64_t listen_to(feed *feed, int gap, int restarts) {
     enum { COMPARED = 110, HELD_BACK = 45 }; /* the ring holds 42 hops; a gap waits for 32 */
     feed->hash_below = COMPARED;
-    for (int i = 0; i < restarts; i++) { /* in mid-hop, and with samples of no window yet there */
+    for (int i = 0; i < restarts;
+         i++) { /* in the middle of a hop, with samples that belong to no window yet */
         feed_frames(feed, 60 + 10 * i, gap);
         feed->digitiser.frame.epoch++;
         feed->digitiser.frame.first_sample = 1000;
@@ -324,7 +325,7 @@ Test(transfer, graphs_do_what_the_stages_do) {
     }
 }
 
-/* Where there can be no recording, every window goes stage by stage. */
+/* Without support for recording, every window runs stage by stage. */
 Test(transfer, a_stage_may_refuse_to_be_recorded) {
     const char *any = "max_missing_share: 0.5";
     const uint64_t want = published(any, SONAR_F32, real(), 0);
@@ -345,15 +346,15 @@ Test(transfer, stages_may_be_on_either_side) {
     }
 }
 
-/* Snapshots that begin before the window that brings them: in graphs, and with a hop that has none.
+/* Snapshots that begin before the window that adds them: in graphs, and with a hop that does not
+ * permit graphs.
  */
 static const char *const EARLIER = "cbf: {band_hz: [600, 950], ranges_m: [50]}\n"
                                    "mvdr: {length: 128, hop: 16, snapshots: 8}\n";
 static const char *const UNEVEN = "cbf: {band_hz: [600, 950], ranges_m: [50]}\n"
                                   "mvdr: {length: 120, hop: 36, snapshots: 8}\n";
 
-/* Sub-windows of both beamformers whose lengths and hops have nothing to do with each other; and
- * one transform for both. */
+/* Snapshots of both beamformers with unrelated lengths and hops; and one transform for both. */
 static const char *const PIECES =
     "cbf: {length: 50, hop: 26, band_hz: [600, 950], ranges_m: [50]}\n"
     "mvdr: {length: 40, hop: 16, snapshots: 8}\n";
@@ -392,7 +393,7 @@ Test(transfer, sub_windows_of_both_beamformers_go_anywhere) {
     }
 }
 
-/* Queues of the device that do nothing before they have to, both or one of them. */
+/* Lazy queues of the device, both or one of them. */
 static void check_order(const char *groups, const struct layout *layout, int gap, int restarts,
                         uint64_t want) {
     for (unsigned diligent = 0; diligent < 3; diligent++) {
@@ -434,7 +435,7 @@ Test(transfer, a_stream_that_begins_anew_leaves_nothing_behind) {
     check_orders(SHARED, 29, 4);
 }
 
-/* Work is then still there when the window is given up, and must find all it needs. */
+/* Then work is still pending when the window is given up, and its buffers must still exist. */
 Test(recovery, a_wait_that_fails_leaves_work_behind) {
     for (int mix = 1; mix <= 7; mix += 2) {
         const struct layout layout = mixed_layout(lazy(), mix);
@@ -448,7 +449,7 @@ Test(recovery, a_wait_that_fails_leaves_work_behind) {
     }
 }
 
-/* Word of every chunk would wake a data thread for nothing that reads the samples where they are.
+/* A data thread that reads samples in place must not be woken for every chunk.
  */
 Test(transfer, only_a_device_is_told_of_chunks) {
     for (int device = 0; device < 2; device++) {
@@ -541,8 +542,8 @@ Test(headers, tell_the_frequencies_and_sensors_of_what_they_head) {
     feed_close(&feed);
 }
 
-/* About their mean, (1, 2, 0.5), as the manifold has them; by channel, one of which feeds no
- * sensor. */
+/* Relative to their mean, (1, 2, 0.5), as in the steering vectors; by channel, one of which feeds
+ * no sensor. */
 Test(headers, positions_are_told_by_channel) {
     sonar_error err = {0};
     feed feed;
@@ -714,7 +715,7 @@ Test(times, parts_of_the_latency_add_up_to_it) {
     check_latency_parts(lazy(), "queue_windows: 1");
 }
 
-/* No window waits behind the only one: no window waits for its sensors to be measured. */
+/* With no next window waiting, sensors are measured without delaying a window. */
 Test(times, sensors_are_measured_behind_the_result) {
     sonar_error err = {0};
     static sonar_status status;
@@ -731,7 +732,7 @@ Test(times, sensors_are_measured_behind_the_result) {
     feed_close(&feed);
 }
 
-/* Keeps the first window in work until another one waits. */
+/* Holds the first window until another one waits. */
 static sonar_pipeline *late;
 static void be_late(const char *stage, const sonar_buffer *in, const sonar_buffer *out,
                     const sonar_work *work) {
@@ -742,7 +743,7 @@ static void be_late(const char *stage, const sonar_buffer *in, const sonar_buffe
         nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
 }
 
-/* Samples are held no longer than the stages need them where the next window waits already. */
+/* If the next window waits already, samples are held only as long as the stages need them. */
 Test(times, sensors_are_measured_at_once_where_a_window_waits) {
     enum { WINDOWS = 3 };
     sonar_error err = {0};
@@ -762,7 +763,7 @@ Test(times, sensors_are_measured_at_once_where_a_window_waits) {
     fake.listener = NULL;
 }
 
-/* Clocks that disagree make no part negative and no sum another one. */
+/* With clocks that disagree no part is negative, and the sum stays the same. */
 Test(times, parts_never_exceed_the_whole) {
     const uint64_t shares[] = {0, 1, 1000, 123456789, UINT64_MAX};
     for (uint64_t seed = 0; seed < 2000; seed++) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The worker pool: every task once, slots of scratch not shared, nothing after the return. */
+/* The worker pool: every task runs once, scratch slots are not shared, no task runs after the
+ * return. */
 #include <criterion/criterion.h>
 #include <float.h>
 #include <math.h>
@@ -86,7 +87,7 @@ struct arithmetic {
     int workers;
 };
 
-/* Each worker has to come, so that all of them are looked at. */
+/* Waits for each worker, so that all are checked. */
 static void calculate(void *arg, size_t index, size_t worker) {
     struct arithmetic *a = arg;
     volatile float least = FLT_MIN, denormal = FLT_TRUE_MIN * 1000, inf = INFINITY;

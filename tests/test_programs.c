@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What every program owes its user: help, a version, and an exit code of 2 with a sentence that
- * names what was wrong on a wrong command line. */
+/* Every program has help, a version, and on a wrong command line an exit code of 2 with a sentence
+ * that names the mistake. */
 #include <criterion/criterion.h>
 #include <signal.h>
 #include <stdio.h>
@@ -143,8 +143,8 @@ Test(programs, wrong_command_lines_are_explained) {
     }
 }
 
-/* The beginning of several options is ambiguous, a value where none belongs is one: neither is
- * misspelt, and of other words no option is near. */
+/* An ambiguous prefix and an unexpected value are not misspelt options, and other words are not
+ * close to any option. */
 Test(programs, no_option_is_suggested_where_none_was_misspelt) {
     static const char *const lines[] = {
         "sonar-watch --t x", "sonar-watch --json=3", "sonar-watch --zzz", "sonarctl zzzzzz",
@@ -204,7 +204,7 @@ Test(programs, waiting_is_said) {
 
 /* ---- surroundings ---------------------------------------------------------------------------- */
 
-/* What is not written is told, by every report and every help. */
+/* Every report and every help reports a failure to write. */
 Test(programs, a_full_disk_is_an_error) {
     static const char *const line[] = {
         "sonard -c " SONAR_SOURCE_DIR "/config/demo.yaml",

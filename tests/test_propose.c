@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What ranks tell one another of a change has room, or is refused with what would have. The rest
- * wants ranks: mpi_test.py. */
+/* A rank's letter about a change fits its buffer, or the change is refused with a limit that would
+ * fit. mpi_test.py tests the rest with ranks. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "core/random.h"
 #include "pipeline/internal.h"
 
-/* ", key: [...]" of numbers that are as long as any. */
+/* ", key: [...]" with numbers of the greatest length. */
 static void print_numbers(FILE *to, const char *key, size_t count, uint64_t *seed) {
     fprintf(to, ", %s: [", key);
     for (size_t i = 0; i < count; i++)
@@ -19,7 +19,7 @@ static void print_numbers(FILE *to, const char *key, size_t count, uint64_t *see
     fputc(']', to);
 }
 
-/* A line; `long_`: with everything that may be said of it while the daemon runs. */
+/* A line; `long_`: with all live options. */
 static sonar_config *write_line(size_t sensors, bool long_) {
     char *text = NULL;
     size_t bytes = 0;
@@ -48,7 +48,7 @@ static sonar_config *write_line(size_t sensors, bool long_) {
     return config;
 }
 
-/* Two ranks, of which the other has told of more. */
+/* Two ranks, of which the other has reported more. */
 static sonar_code share(const void *mine, size_t size, void *all, sonar_error *err) {
     size_t room[2];
     (void)err;
@@ -59,7 +59,7 @@ static sonar_code share(const void *mine, size_t size, void *all, sonar_error *e
     return SONAR_OK;
 }
 
-/* A rank as far as letters go. */
+/* The parts of a rank that exchange letters. */
 static sonar_pipeline *open_rank(const sonar_config *config) {
     static const sonar_cluster_ops ops = {.share = share};
     static const sonar_cluster cluster = {.ops = &ops, .place = {.ranks = 2}};

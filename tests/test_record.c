@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Recordings by the whole daemon: what is played from them gives what was published live, byte for
- * byte, with all its losses; and what happens to a recording that is killed, has no room, is too
- * large, too old, or is started and stopped. */
+/* Recordings by the whole daemon: playing them gives the messages published live, byte for byte,
+ * with all losses; and recordings that are killed, have no room, are too large, too old, or are
+ * started and stopped. */
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <fcntl.h>
@@ -45,8 +45,8 @@ static rig rig_make(void) {
     return rig;
 }
 
-/* record: the group's content, or NULL. The high-water mark is beyond all that is sent:
- * libzmq 4.3.4 loses what an ipc peer that has left did not get rid of because of it. */
+/* record: the group's content, or NULL. The high-water mark exceeds all messages: with libzmq 4.3.4
+ * messages that an ipc peer could not send because of it are lost when the peer leaves. */
 static void configure(const rig *rig, const char *ingest, const char *record) {
     char group[512] = "";
     if (record)
@@ -201,7 +201,7 @@ static void book_free(book *b) {
     free(b->said);
 }
 
-/* The header without what is another one in each run. */
+/* The header without fields that differ in each run. */
 static char *plain_head(const char *text) {
     cJSON *head = cJSON_Parse(text);
     cr_assert(head, "%s", text);
@@ -243,7 +243,7 @@ static void write_scene(const rig *rig, const char *rest) {
               FRAME, rest);
 }
 
-/* All that comes until four statuses in a row bring nothing else; these are left out. */
+/* Receives all messages until four statuses in a row without any other; statuses are left out. */
 static book collect_windows(rig *rig) {
     book b = {0};
     for (int quiet = 0; quiet < 4;) {
@@ -287,7 +287,7 @@ static book run_replay(rig *rig, const char *ingest, files *f, const char *epoch
     return b;
 }
 
-/* Live, then from the recording: everything published is the same. */
+/* Live, then from the recording: all messages are the same. */
 static void expect_equal_replay(const char *scene, const char *ingest, const char *duration,
                                 int least_segments) {
     rig rig = rig_make();
@@ -365,7 +365,7 @@ typedef struct recorded {
     size_t captures;
 } recorded;
 
-/* Every count is the one that the digitiser made for its channel and index. */
+/* Every sample equals the digitiser's for its channel and index. */
 static recorded expect_as_sent(const rig *rig, const char *path) {
     sim_recording *recording;
     sonar_error err = {0};
@@ -422,9 +422,9 @@ Test(record, what_came_a_second_before_a_kill_is_there) {
     rig_free(&rig);
 }
 
-/* With still_disk.c and own_clock.c of plugins/ in front of the daemon's libraries: the disk of the
- * folder of recordings stands still while the file rec.held is there, is slow with rec.slow, cannot
- * be written to with rec.readonly, and UTC is ahead by the seconds in the file clock. */
+/* Preloads still_disk.c and own_clock.c of plugins/ into the daemon. The disk with the folder of
+ * recordings hangs while the file rec.held exists, is slow while rec.slow exists, and cannot be
+ * written to while rec.readonly exists. UTC is ahead by the seconds in the file clock. */
 static void rig_start_behind(rig *rig) {
     setenv("STILL_DISK", rig->folder, 1);
     setenv("OWN_CLOCK", box_path(&rig->box, "clock"), 1);
@@ -445,7 +445,7 @@ static bool has_condition(const cJSON *head, const char *name) {
     return false;
 }
 
-/* What `sonarctl record` says while samples come, or without them (NULL). */
+/* The answer of `sonarctl record` while samples come, or without them (NULL). */
 static void expect_answer(rig *rig, digitiser *d, const char *action, int status,
                           const char *words) {
     pid_t pid =
@@ -460,8 +460,8 @@ static void expect_answer(rig *rig, digitiser *d, const char *action, int status
     free(log);
 }
 
-/* Every window is worked on while the disk does nothing at all; what found no room in the memory is
- * counted to the sample, and when the disk goes on, the recording does. */
+/* Every window is processed while the disk hangs; samples without room in the memory are counted
+ * exactly, and when the disk resumes, so does the recording. */
 Test(record, a_disk_that_stands_still_costs_samples_and_no_window) {
     enum { BEFORE = 40, DURING = 600, AFTER = 40 };
     rig rig = rig_make();
@@ -500,7 +500,7 @@ Test(record, a_disk_that_stands_still_costs_samples_and_no_window) {
     rig_free(&rig);
 }
 
-/* A daemon that is asked to leave does not wait for the disk, whatever happens to the clock. */
+/* A daemon that is asked to stop does not wait for the disk, even if the clock is set. */
 static void leave_a_still_disk(const char *ahead_s) {
     rig rig = rig_make();
     configure(&rig, "max_skew_ms: 200", "what: raw, buffer_mib: 1");
@@ -631,7 +631,7 @@ Test(record, a_full_disk_stops_the_recording_alone) {
     rig_free(&rig);
 }
 
-/* By a job that tidies up, say: what is written from there on is in no folder. */
+/* For example by a cleanup job: later data would be in no folder. */
 Test(record, a_file_that_is_deleted_meanwhile_is_told) {
     static const char *const kind[] = {"raw", "spectra"}, *const ending[] = {".sigmf-data",
                                                                              ".sonar-spectra"};
@@ -761,7 +761,7 @@ Test(record, segments_follow_each_other_and_the_oldest_go) {
     rig_free(&rig);
 }
 
-/* What is kept is the end of what was sent, without a hole, and is as much as may be. */
+/* The kept segments are the end of the stream, without a gap, and as much as permitted. */
 static void expect_the_newest(const rig *rig, uint64_t frames, uint64_t least_bytes) {
     files f = files_with(rig, ".sigmf-meta");
     uint64_t begin = UINT64_MAX, end = 0, samples = 0;
@@ -778,7 +778,7 @@ static void expect_the_newest(const rig *rig, uint64_t frames, uint64_t least_by
 }
 
 /* The clock is 70 years ahead, is set right meanwhile, and is 50 years behind after the next start:
- * names go forth and back, and what goes is what was written first. */
+ * names jump forth and back, and the segments written first are deleted first. */
 Test(record, the_oldest_go_whatever_the_clock_says) {
     enum { FRAMES = 450 };
     const long long year_s = 31556952;
@@ -822,7 +822,8 @@ static bool is_there(const rig *rig, const char *stem) {
     return access(box_path(&rig->box, name), F_OK) == 0;
 }
 
-/* The list has the order; what is not on it, such as a copy, is older, names of the future first.
+/* The list has the order; segments not on it, such as copies, count as older, names in the future
+ * first.
  */
 Test(record, the_order_of_writing_is_kept_beside_the_segments) {
     static const char *const by_age[] = {"a-20960101T000000.000Z", /* not on the list */
@@ -852,7 +853,7 @@ Test(record, the_order_of_writing_is_kept_beside_the_segments) {
     rig_free(&rig);
 }
 
-/* A list of segments that have gone does not grow for ever, and one that is none does no harm. */
+/* Entries of deleted segments are removed from the list, and an invalid list does no harm. */
 Test(record, the_list_of_segments_is_bounded_and_not_trusted) {
     rig rig = rig_make();
     const int folder = open(rig.folder, O_RDONLY | O_DIRECTORY);
@@ -965,7 +966,7 @@ static void expect_same_messages(const book *live, const book *played) {
     }
 }
 
-/* All of what was read live, in the same order, to the last byte. */
+/* All messages that were read live, in the same order, byte for byte. */
 Test(record, messages_are_played_as_they_were_published) {
     static const char *const topics[] = {"cbf.lofar", "cbf.azimuth", "detections", "status", NULL};
     static const char *const but_status[] = {"cbf.lofar", "cbf.azimuth", "detections", NULL};
@@ -978,7 +979,7 @@ Test(record, messages_are_played_as_they_were_published) {
     files f = files_with(&rig, ".sonar-spectra"), index = files_with(&rig, ".sonar-index");
     cr_assert(f.count > 1 && f.count == index.count, "%d files, %d indices", f.count, index.count);
     book kept = {0}, played = {0};
-    for (size_t i = 0; i < live.count; i++) /* of all that was read, what is recorded */
+    for (size_t i = 0; i < live.count; i++) /* the recorded ones of all messages read */
         for (int k = 0; k < 3; k++)
             if (!strcmp(live.said[i].topic, topics[k])) {
                 kept.said = realloc(kept.said, (kept.count + 1) * sizeof *kept.said);
@@ -1008,7 +1009,7 @@ Test(record, messages_are_played_as_they_were_published) {
 
 /* ---- mistakes -------------------------------------------------------------------------------- */
 
-/* At once: nobody has subscribed. */
+/* At once, without a subscriber. */
 Test(record, messages_of_another_version_are_refused) {
     const sonar_message_head head = {.topic_bytes = 1, .header_bytes = 1, .utc_ns = 1};
     uint8_t bytes[SONAR_MESSAGE_HEAD_BYTES];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Real-time priority and locked memory: where the system grants them the daemon has them, read back
- * from /proc; where it refuses them the daemon says why and works all the same. Each test runs in a
- * process of its own, whose limits and capabilities the daemon inherits. */
+/* Real-time priority and locked memory: if the system grants them the daemon has them, read back
+ * from /proc; if it refuses them the daemon says why and works without. Each test runs in its own
+ * process, whose limits and capabilities the daemon inherits. */
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <errno.h>
@@ -38,8 +38,8 @@ static bool limit_to(int resource, rlim_t most) {
     return setrlimit(resource, &limit) == 0;
 }
 
-/* This process and what it runs have none of the capabilities before which limits do not count. Who
- * is not root has none to give. */
+/* Drops the capabilities that override limits, for this process and its children. A process without
+ * root has none. */
 static void drop_capabilities(void) {
     const int capability[] = {CAP_SYS_NICE, CAP_IPC_LOCK};
     struct __user_cap_header_struct own = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -58,7 +58,7 @@ static bool has_capabilities(void) {
            prctl(PR_CAPBSET_READ, CAP_IPC_LOCK, 0, 0, 0) == 1;
 }
 
-/* Control groups and containers may forbid it whatever limits and capabilities say. */
+/* Control groups and containers may forbid it in spite of limits and capabilities. */
 static bool real_time_is_possible(void) {
     const struct sched_param some = {.sched_priority = 1}, none = {.sched_priority = 0};
     return sched_setscheduler(0, SCHED_FIFO, &some) == 0 &&
@@ -94,7 +94,7 @@ static rig rig_start(void) {
     return rig;
 }
 
-/* It processes what comes, and the status after that is kept. */
+/* It processes samples, and the status after that is kept. */
 static void rig_work(rig *rig) {
     digitiser d = digitiser_open(rig->in, 8, 0, 8, FRAME);
     digitiser_send(&d, FRAMES);
@@ -212,7 +212,7 @@ Test(rights, limits_grant_them) {
     expect_granted();
 }
 
-/* Before CAP_SYS_NICE and CAP_IPC_LOCK limits do not count. */
+/* CAP_SYS_NICE and CAP_IPC_LOCK override limits. */
 Test(rights, capabilities_grant_them) {
     if (!has_capabilities())
         cr_skip_test("only root with CAP_SYS_NICE and CAP_IPC_LOCK can try it");
@@ -241,8 +241,8 @@ Test(rights, refused_they_are_told_and_the_daemon_works) {
     rig_stop(&rig);
 }
 
-/* A limit that takes what there is at the start, and nothing more: what comes later is not locked,
- * and not refused either. */
+/* A limit that suffices only for the memory at the start: later memory is not locked, and not
+ * refused either. */
 Test(rights, a_limit_does_not_bound_what_is_allocated_later) {
     char why[SONAR_RIGHT_TEXT];
     if (!locks)

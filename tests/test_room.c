@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The memory that a process may have, by folders as the kernel makes them, and what is said of a
- * configuration that takes more. */
+/* The memory available to a process, by folders like those of the kernel, and the messages for a
+ * configuration that needs more. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdarg.h>
@@ -73,7 +73,7 @@ Test(room, is_that_of_the_narrowest_group_above, .init = begin, .fini = end) {
     put("/sys/fs/cgroup/a.slice/b.slice/memory.max", "2147483648\n");
     put("/sys/fs/cgroup/a.slice/b.slice/c.service/memory.max", "max\n");
     expect(2 * GIB, 2 * GIB, "/sys/fs/cgroup/a.slice/b.slice/memory.max");
-    /* the wider group is the fuller one, but for what the kernel would give back */
+    /* the outer group has less free, except for memory that the kernel can reclaim */
     put("/sys/fs/cgroup/a.slice/memory.current", "3758096384\n");
     expect(2 * GIB, 0.5 * GIB, "/sys/fs/cgroup/a.slice/b.slice/memory.max");
     put("/sys/fs/cgroup/a.slice/memory.stat", "anon 1\ninactive_file 536870912\nfile 5\n");
@@ -187,7 +187,7 @@ Test(fits, the_place_is_that_of_the_queue_where_that_is_given) {
 
 /* ---- the ring -------------------------------------------------------------------------------- */
 
-/* docs/operations.md: at the default queue, with the bits that say what came. */
+/* docs/operations.md: with the default queue, and with the bits that mark received samples. */
 Test(fits, a_large_array_takes_three_and_a_half_windows_of_samples) {
     static const char *const dft[] = {"8192, hop: 8000", "8192, hop: 8192", "16384, hop: 8192",
                                       "32768, hop: 32768", "32768, hop: 1024"};

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The search for the largest size that holds, against nodes that are known, and that lie. */
+/* The search for the largest size that holds, with simulated nodes whose trials may be wrong. */
 #include <criterion/criterion.h>
 
 #include "core/random.h"
 #include "search.h"
 
-/* A node that holds the first `limit` sizes, of which it loses a trial with that probability,
- * cannot run those from `possible` on, and gets through with one that is too large with `lucky`. */
+/* A node that holds the first `limit` sizes, but loses a trial of them with a given probability,
+ * cannot run sizes from `possible` on, and passes a trial of a larger size with probability
+ * `lucky`. */
 struct node {
     size_t limit, possible;
     double loses, lucky;
@@ -24,7 +25,7 @@ static search_outcome try(struct node *n, size_t size) {
     return uniform(&n->random) < holds ? SEARCH_HELD : SEARCH_LOST;
 }
 
-/* Trials that the answer took. */
+/* Number of trials for the answer. */
 static size_t find(struct node n, size_t sizes, size_t *hold) {
     search s = search_begin(sizes);
     size_t trials = 0;
@@ -76,7 +77,8 @@ Test(search, a_size_that_cannot_be_run_is_not_tried_again) {
     }
 }
 
-/* Right at the limit a size holds every other time: either answer will do, but there is one. */
+/* Right at the limit a size holds every other time: either answer is accepted, but the search must
+ * end. */
 Test(search, a_size_that_holds_every_other_time_comes_to_an_end) {
     for (uint64_t seed = 0; seed < 200; seed++) {
         size_t hold;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* CURVE over real sockets: who is let in, what becomes of the others, and that each of them is
- * counted. The reader of certificates: test_certificates.c. */
+/* CURVE over real sockets: which peers are admitted, and that each refused peer is counted by
+ * cause. The reader of certificates: test_certificates.c. */
 #include <criterion/criterion.h>
 #include <signal.h>
 #include <sodium.h>
@@ -30,9 +30,9 @@ static void log_nothing(void *ctx, sonar_level level, const char *where, const c
     cr_expect(strlen(text) > 20);
 }
 
-/* A server of one socket, with its handler, and a client that may come. */
+/* A server of one socket, with its handler, and an allowed client. */
 typedef struct server {
-    void *context, *socket, *clients; /* clients: a context of their own */
+    void *context, *socket, *clients; /* clients: a separate context */
     sonar_zap *zap;
     sonar_peers *peers;
     sonar_security security;
@@ -114,7 +114,7 @@ static void look(server *s) {
     sonar_peers_count(s->peers, &s->count);
 }
 
-/* Until so many handshakes are over, well or badly. */
+/* Waits until this number of handshakes has ended, with success or failure. */
 static void expect_over(server *s, uint64_t admitted, uint64_t failed) {
     for (int i = 0; i < 2000; i++) {
         look(s);
@@ -174,7 +174,7 @@ Test(security, the_right_key_sends_and_no_other) {
     close_server(&s);
 }
 
-/* One list for each socket: who may read may not send. */
+/* One list for each socket: a permitted reader may not send. */
 Test(security, a_readers_key_may_not_send) {
     server s = open_server(ZMQ_PULL, SONAR_SENDERS);
     sonar_certificate reader = make_certificate();
@@ -216,7 +216,7 @@ Test(security, keys_come_and_go_while_running) {
     close_server(&s);
 }
 
-/* libzmq lets every key in where nobody answers, unless told not to. */
+/* Without an authentication handler libzmq admits every key, unless configured otherwise. */
 Test(security, nobody_is_let_in_without_the_handler) {
     server s = open_server(ZMQ_PULL, SONAR_SENDERS);
     sonar_zap_destroy(s.zap);
@@ -296,7 +296,7 @@ Test(security, each_failure_is_counted_by_its_cause) {
     close_server(&s);
 }
 
-/* Half-open ones hold nothing for longer than the handshake may take. */
+/* Half-open connections hold resources only for the time limit of the handshake. */
 Test(security, half_open_handshakes_end) {
     enum { HALF = 50 };
     server s = open_server(ZMQ_PULL, SONAR_SENDERS);
@@ -320,7 +320,7 @@ Test(security, half_open_handshakes_end) {
 
 /* ---- the handler ----------------------------------------------------------------------------- */
 
-/* As libzmq asks, or as no libzmq would; what is answered, "" for nothing. */
+/* Requests as from libzmq, and invalid ones; returns the answer, "" for none. */
 static void ask(void *socket, const char *const *frame, const size_t *bytes, int frames,
                 char status[16]) {
     char bin[64];
@@ -380,7 +380,7 @@ Test(security, the_handler_survives_what_libzmq_never_asks) {
     close_server(&s);
 }
 
-/* Thousands of questions at once, each answered, with one line in the log a second. */
+/* Thousands of requests at once, each answered, with one line in the log a second. */
 Test(security, a_flood_of_strangers_is_one_line_of_log_a_second) {
     enum { ROUNDS = 20, EACH = 25 };
     server s = open_server(ZMQ_PULL, SONAR_SENDERS);
@@ -438,7 +438,7 @@ Test(security, a_hoard_of_subscriptions_is_cut_over_curve) {
         cut = s.count.refused > 0;
     }
     cr_expect(cut);
-    for (zmq_msg_t request; cut; zmq_msg_close(&request)) { /* what it had sent is there yet */
+    for (zmq_msg_t request; cut; zmq_msg_close(&request)) { /* its subscriptions still exist */
         zmq_msg_init(&request);
         cut = zmq_msg_recv(&request, s.socket, ZMQ_DONTWAIT) >= 0;
         if (cut)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The beamformer's shading against theory and textbooks. */
+/* The beamformer's shading compared with theory and textbooks. */
 #include "cbf/cbf.h"
 
 #include <complex.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Samples in shared memory (tests/shared_test.py has the whole daemon): the same windows as over
- * the sockets, blocks that are overwritten, descriptors and segments that are not what they say,
- * digitisers that die. */
+ * the sockets, overwritten blocks, invalid descriptors and segments, digitisers that die. */
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -99,7 +98,7 @@ static void tear_down(void) {
     rmdir(folder);
 }
 
-static bool is_child; /* a digitiser of its own; Criterion takes no report from one */
+static bool is_child; /* a digitiser process; Criterion does not collect its report */
 
 static void must(bool ok, const char *what) {
     if (!ok && is_child) {
@@ -205,7 +204,7 @@ static void expect_windows(uint64_t from, uint64_t end) {
 
 /* ---- samples --------------------------------------------------------------------------------- */
 
-/* Every other frame comes over the socket, so that both ways have to agree to the sample. */
+/* Every other frame comes over the socket, so that both ways have to agree exactly. */
 static void mix(size_t threads) {
     enum { FRAMES = 61 };
     start_ingest(threads);
@@ -302,7 +301,7 @@ Test(shared, descriptors_are_not_believed, .init = set_up, .fini = tear_down) {
     sonar_lender_destroy(lender);
 }
 
-/* The digitiser writes while the daemon copies: what the assembler has written of it is not there.
+/* The digitiser writes while the daemon copies: the samples are not marked as stored.
  */
 static void overwrite_while_stored(bool known_block) {
     sonar_ingest_spec spec = {.array_id = 9,
@@ -369,7 +368,7 @@ static int seal_of_memory(size_t bytes, int seals) {
     return fd;
 }
 
-/* What the daemon says to an offer, "" if it takes it. */
+/* The daemon's answer to an offer, "" if accepted. */
 static const char *offer(const void *what, size_t bytes, int fd, int copies) {
     static sonar_segment_answer answer;
     struct sockaddr_un address;
@@ -449,7 +448,7 @@ Test(shared, a_file_of_a_disk_or_without_seals_is_refused, .init = set_up, .fini
     unlink(path);
 }
 
-/* Segments whose digitisers have left give way; those that are lent do not. */
+/* Segments of digitisers that have left are replaced; segments in use are not. */
 Test(shared, has_room_for_so_much_and_no_more, .init = set_up, .fini = tear_down) {
     sonar_lender *first = lend(4, (1 << 17) - 64), *second;
     sonar_error err;
@@ -478,7 +477,7 @@ static int take_answer(int peer, sonar_segment_answer *answer) {
     return page;
 }
 
-/* The daemon's page is for reading, whichever way it is opened. */
+/* The daemon's page is read-only, even if it is reopened. */
 static void expect_no_writing(int page) {
     char path[64];
     const uint64_t number = 7;
@@ -497,7 +496,7 @@ static void expect_no_writing(int page) {
     }
 }
 
-/* Holes in what was handed over read as zeros; a sealed file cannot be cut. */
+/* Holes in the segment read as zeros; a sealed file cannot be truncated. */
 Test(shared, a_digitiser_cannot_take_its_memory_away, .init = set_up, .fini = tear_down) {
     start_ingest(1);
     void *socket = connect_push(context);
@@ -553,8 +552,8 @@ static void die_in_the_middle(uint64_t frames) {
     kill(getpid(), SIGKILL);
 }
 
-/* Forks while this process has one thread: a child has the locks that other threads hold, for ever.
- * It waits for the folder of the daemon, which comes through a pipe once there is one. */
+/* Forks while this process has one thread, since a child would keep locks of other threads for
+ * ever. The child waits for the daemon's folder, whose name comes through a pipe. */
 static pid_t fork_digitiser(uint64_t frames, int *go) {
     int pipes[2];
     cr_assert(pipe(pipes) == 0);
@@ -593,7 +592,7 @@ Test(shared, a_digitiser_is_killed_and_comes_back, .fini = tear_down) {
     sonar_lender_destroy(lender);
 }
 
-/* Messages that are still on their way when the digitiser leaves are read all the same. */
+/* Messages that are on their way when the digitiser leaves are still read. */
 Test(shared, what_was_sent_before_the_end_is_read, .init = set_up, .fini = tear_down) {
     void *socket = connect_push(context);
     sonar_lender *lender = lend(BLOCKS, CHANNELS * SAMPLES * 2);
@@ -616,7 +615,7 @@ static void await_silence(const char *endpoint) {
     }
 }
 
-/* The daemon is started again: the memory is handed over anew. */
+/* After a restart of the daemon the memory is offered again. */
 Test(shared, the_daemon_comes_back, .init = set_up, .fini = tear_down) {
     sonar_error err;
     start_ingest(1);
@@ -655,7 +654,7 @@ Test(shared, the_socket_has_its_mode_and_replaces_nothing_else, .init = set_up, 
     unlink(path + 6);
 }
 
-/* examples/feed_shared.c as it stands. */
+/* examples/feed_shared.c, unchanged. */
 Test(shared, the_example_feeds, .init = set_up_large, .fini = tear_down) {
     const char *endpoint = frames_at;
     sonar_ingest_spec spec = spec_of(&endpoint, 2);

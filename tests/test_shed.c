@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Overload of the ingest thread: the assembler behind a queue that fills, with a clock of its own.
- * A frame that is stored takes as long as the test says, one that is given up a part of that. */
+/* Overload of the ingest thread: the assembler behind a queue that fills, with a simulated clock.
+ * Storing a frame takes a time that the test sets, dropping it a part of that. */
 #include "ingest/assembler.h"
 #include "ingest/shed.h"
 
@@ -11,8 +11,8 @@
 
 enum { FS_HZ = 1000, FRAME = 20, QUEUED_MOST = 400 };
 
-/* One digitiser or two, of two channels each, that send in real time; what finds the queue full is
- * lost. */
+/* One digitiser or two, of two channels each, that send in real time; frames that find the queue
+ * full are lost. */
 typedef struct node {
     sonar_ingest_spec spec;
     sonar_assembler *assembler;
@@ -120,7 +120,7 @@ static void run(node *n, double seconds) {
     }
 }
 
-/* Frames and windows add up, and no window that says it is whole is not. */
+/* Frames and windows add up, and every window that is reported as complete is complete. */
 static void check(const node *n) {
     sonar_ingest_counters c = counters(n);
     uint64_t dropped = 0;
@@ -154,7 +154,7 @@ Test(shed, node_a_quarter_too_slow_keeps_most_windows_whole) {
     }
 }
 
-/* What shedding is for: the same node without it. */
+/* The benefit of shedding: the same node without it. */
 Test(shed, hardly_any_window_is_whole_without) {
     node n = make(1, 1.25, SONAR_DROP_OLDEST);
     n.shed_s = n.stored_s;
@@ -188,7 +188,7 @@ Test(shed, fast_enough_node_gives_nothing_up) {
     }
 }
 
-/* A backlog that shrinks is no overload, however late it comes. */
+/* A shrinking backlog is no overload, even if frames are very late. */
 Test(shed, backlog_after_a_pause_is_worked_off) {
     node n = make(1, 0.6, SONAR_DROP_OLDEST);
     n.stall_begin_s = 20;
@@ -199,7 +199,7 @@ Test(shed, backlog_after_a_pause_is_worked_off) {
     sonar_assembler_destroy(n.assembler);
 }
 
-/* From the header alone: nothing else of a frame is read any more. */
+/* Decided by the header alone: the rest of a dropped frame is not read. */
 Test(shed, boundaries_are_those_of_whole_windows) {
     sonar_shed shed;
     sonar_shed_init(&shed, FS_HZ, 1, 100);

@@ -18,8 +18,8 @@ static sonar_scan line_at(double axis_deg, double depression_deg) {
                         .beam_width_deg = BEAM_DEG};
 }
 
-/* What the detector would find of sources at true bearings: each with `seen` probability, as
- * exactly as `scatter` beam widths; and false contacts anywhere. */
+/* Simulated detections of sources at true bearings: each found with probability `seen` and an error
+ * of `scatter` beam widths; and random false contacts. */
 typedef struct sea {
     sonar_scan scan;
     size_t sources;
@@ -85,7 +85,7 @@ static sonar_sides_moment at(double t_s, double heading_deg) {
     return (sonar_sides_moment){.at_s = t_s, .length_s = 1, .heading_deg = heading_deg};
 }
 
-/* A window at t_s: what the detector finds, and on which sides that is. */
+/* A window at t_s: simulated detections and their sides. */
 static size_t pass(sonar_sides *sides, sea *s, double t_s, double heading_deg, double known_deg,
                    sonar_detection *d) {
     const size_t count = look(s, heading_deg, known_deg, d);
@@ -150,8 +150,8 @@ Test(sides, also_where_contacts_come_and_go_and_others_are_false) {
     expect_sides(&s, 100, 40);
 }
 
-/* A moving ship, followed on a straight leg long after the turn: the bearing it was told by is many
- * beams away. What is told fades in the end. */
+/* A moving ship, followed on a straight leg long after the turn: its bearing at the decision is
+ * many beams away. In the end the side is forgotten. */
 Test(sides, a_contact_keeps_its_side_while_it_is_followed) {
     sea s = {.scan = line_at(0, 0), .seen = 1, .sources = 1, .bearing_deg = {300}, .seed = 3};
     sonar_sides *sides = open_sides();
@@ -173,8 +173,8 @@ Test(sides, a_contact_keeps_its_side_while_it_is_followed) {
     sonar_sides_destroy(sides);
 }
 
-/* The bow swings past a ship, or past the stern: the side changes with it, and close to the axis,
- * where the two bearings are hardly apart, there is none. */
+/* The bow or the stern swings past a ship: its side changes, and near the axis, where the two
+ * bearings hardly differ, it is unknown. */
 Test(sides, past_the_bow_and_the_stern_it_changes_or_is_not_told) {
     for (int way = -1; way <= 1; way += 2)
         for (double rate_deg_s = 0.5; rate_deg_s <= 3; rate_deg_s *= 1.4) {
@@ -212,7 +212,7 @@ Test(sides, past_the_bow_and_the_stern_it_changes_or_is_not_told) {
         }
 }
 
-/* The ship that was told leaves; a new contact at the same angle later starts from nothing. */
+/* A ship with a known side leaves; a later contact at the same angle starts as unknown. */
 Test(sides, another_contact_does_not_inherit) {
     sea s = {.scan = line_at(0, 0), .seen = 1, .sources = 1, .bearing_deg = {300}, .seed = 4};
     sonar_sides *sides = open_sides();
@@ -229,8 +229,8 @@ Test(sides, another_contact_does_not_inherit) {
     sonar_sides_destroy(sides);
 }
 
-/* A ship to starboard takes the place of one that was told to be to port. It inherits that, until
- * the next turn tells better. */
+/* A ship to starboard replaces one with side port. It inherits that side until the next turn
+ * corrects it. */
 Test(sides, a_turn_corrects_what_was_told) {
     sea s = {.scan = line_at(0, 0), .seen = 1, .sources = 1, .bearing_deg = {300}, .seed = 11};
     sonar_sides *sides = open_sides();
@@ -285,8 +285,8 @@ Test(sides, noise_tells_nothing) {
         }
 }
 
-/* Own noise stays where it is on the array, whatever the ship does: turning, and turned by about a
- * beam width, where the two places are nearest to it. */
+/* Own noise stays at a constant angle of the array: during turns, and after a turn by about a beam
+ * width, where the two predicted angles are nearest to it. */
 Test(sides, own_noise_is_on_no_side) {
     for (double turn_deg = 0.25; turn_deg < 30; turn_deg *= 1.1) {
         sea s = {.scan = line_at(0, 0), .fixed_deg = 60, .scatter = 0.1, .seed = 77};
@@ -301,8 +301,8 @@ Test(sides, own_noise_is_on_no_side) {
     }
 }
 
-/* Two ships at one angle from the axis, one to each side, look like one contact: from earlier on
- * another course both of its places are taken, and it has no side. */
+/* Two ships at one angle from the axis, one to each side, look like one contact: in earlier windows
+ * on another course both predicted angles have a contact, so its side is unknown. */
 Test(sides, two_ships_behind_each_other_have_no_side) {
     sea s = {.scan = line_at(0, 0), .seen = 1, .sources = 2, .bearing_deg = {80, 300}, .seed = 8};
     sonar_sides *sides = open_sides();
@@ -332,7 +332,7 @@ Test(sides, without_a_heading_or_a_line_there_is_no_side) {
     sonar_sides_destroy(sides);
 }
 
-/* Another stream, or a clock that is set back: what was kept says nothing about it. */
+/* After another stream, or a clock that is set back, the history is not used. */
 Test(sides, another_stream_begins_anew) {
     for (int how = 0; how < 2; how++) {
         sea s = {.scan = line_at(0, 0), .seen = 1, .sources = 1, .bearing_deg = {300}, .seed = 10};

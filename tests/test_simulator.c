@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The simulator is the oracle of many other tests, so it is held against physics itself: delays and
- * levels from the geometry in double precision, statistics of the noise, and every message it says
- * it sent is counted at the other end of a socket. */
+/* The simulator is the oracle of many other tests, so it is compared with physics: delays and
+ * levels from the geometry in double precision, statistics of the noise; and every message that it
+ * reports as sent is counted at the other end of a socket. */
 #include <criterion/criterion.h>
 #include <inttypes.h>
 #include <math.h>
@@ -83,7 +83,7 @@ static double interpolate(const float *x, size_t samples, double t) {
     return sum;
 }
 
-/* The lead of sensor p in seconds, written anew from the definition. */
+/* The lead of sensor p in seconds, computed independently from the definition. */
 static double lead_of(const sim_source *s, const double *p, double t_s, double *amplitude) {
     double d = M_PI / 180, az = s->az_deg * d, dep = s->depression_deg * d;
     *amplitude = 1;
@@ -104,7 +104,7 @@ static const double spread_out[][3] = {{0, 0, 0},       {0.7, 0, 0},    {-47.6, 
                                        {60, 0, 0}};
 enum { SPREAD_OUT = sizeof spread_out / sizeof *spread_out };
 
-/* Every sensor's samples against the process itself read at the exact times. The process is heard
+/* Every sensor's samples compared with the process at the exact times. The process is heard
  * undelayed by an array of one sensor from a source at rest far off with the same random stream. */
 static void check_delays(const sim_source *moving, uint64_t first) {
     enum { N = 1000, MARGIN = 1200 };
@@ -475,7 +475,7 @@ Test(simulator, same_samples_whatever_the_pieces) {
     free(whole);
 }
 
-/* Going back in time must not show either. */
+/* Going back in time must not change samples either. */
 Test(simulator, order_of_rendering_does_not_matter) {
     enum { N = 600 };
     sim_scene scene = empty_scene();
@@ -515,7 +515,7 @@ typedef struct receiver {
     size_t messages;
 } receiver;
 
-/* Until nothing has come for a while after the first message. */
+/* Receives until no message has come for a while after the first. */
 static void *receive(void *arg) {
     receiver *r = arg;
     uint8_t header[128];
@@ -869,7 +869,7 @@ Test(simulator, random_faults_are_counted) {
     stop_receiver(&r);
 }
 
-/* Without a receiver that keeps up nothing blocks, and what is lost is counted. */
+/* With a slow receiver the sender does not block, and lost frames are counted. */
 Test(simulator, overflow_is_counted) {
     void *context = zmq_ctx_new();
     const char *endpoint = "tcp://127.0.0.1:1"; /* nobody there */
@@ -913,8 +913,8 @@ Test(simulator, nan_fault_needs_floats) {
 
 /* ---- the daemon's pace ----------------------------------------------------------------------- */
 
-/* A daemon of which only this is known: a window is over when it is published, in order, and the
- * oldest one that waits gives way when there are more than may. */
+/* A model of the daemon: a window has ended when it is published, in order, and the oldest waiting
+ * window is dropped if too many wait. */
 static void keep_within(sim_credit credit, size_t frame, uint64_t start, uint64_t total) {
     uint64_t sent = start, over = 0, most = 0;
     while (sent < start + total) {
@@ -955,7 +955,7 @@ Test(simulator, windows_that_are_never_published_are_settled) {
     cr_expect(sim_credit_covers(&credit, 150, 199) && !sim_credit_covers(&credit, 150, 200));
     sim_credit_note(&credit, 50); /* the one before it was not published */
     cr_expect(credit.done == 2 && sim_credit_covers(&credit, 150, 200));
-    sim_credit_note(&credit, 0); /* late news take nothing back */
+    sim_credit_note(&credit, 0); /* late messages do not undo progress */
     cr_expect_eq(credit.done, 2);
     cr_expect(!sim_credit_covers(&credit, 249, 300) && !sim_credit_is_over(&credit, 249));
     sim_credit_settle(&credit, 249);
@@ -1024,7 +1024,7 @@ Test(simulator, conversion_rounds_and_saturates) {
 
 /* ---- scene files ----------------------------------------------------------------------------- */
 
-/* Loads text as a scene; *report is what was complained about. */
+/* Loads text as a scene; *report has the mistakes. */
 static sim_scene *load_text(const char *text, char *report, size_t bytes) {
     char path[] = "/tmp/sonar-scene-XXXXXX";
     int fd = mkstemp(path);

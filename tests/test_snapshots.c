@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Which snapshots the beamformers are given. The MVDR's: every one whose samples are there, once
- * and in order, however lengths, hops and gaps lie. The CBF's: all, without what is missing.
- * A listener at the stages writes down what they are given, and sums in double precision say what
- * that should have been. */
+/* The snapshots that the beamformers get. The MVDR gets every snapshot with complete samples, once
+ * and in order, for any lengths, hops and gaps. The CBF gets all snapshots, without missing
+ * samples. A recorder at the stages stores their inputs, which are compared with sums in double
+ * precision. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
@@ -92,7 +92,7 @@ static void forget(void) {
 
 /* ---- what is sent ---------------------------------------------------------------------------- */
 
-/* One stream: which frames of which block are lost, and all samples. */
+/* One stream: the lost frames of each block, and all samples. */
 struct stream {
     size_t length, hop, mvdr_length, mvdr_hop;
     size_t cbf_length, cbf_hop; /* 0: as the windows */
@@ -103,7 +103,7 @@ struct stream {
     float *x;                   /* [channel][sample] */
 };
 
-/* Two blocks of channels that lose frames of their own; all comes from the tail on. */
+/* Two blocks of channels that lose frames independently; no frame is lost in the tail. */
 static void send_all(struct stream *s, feed *feed, double losses) {
     static const uint32_t edge[BLOCKS + 1] = {0, 2, FEED_SENSORS};
     digitiser *d = &feed->digitiser;
@@ -188,7 +188,7 @@ static double error_of(const sonar_c32 *have, const cplx *want, size_t count) {
     return sqrt(error / size);
 }
 
-/* The spectrum of the last snapshots with the trace rule, steered where the stage says. */
+/* The spectrum of the last snapshots with the trace rule, steered at the stage's frequencies. */
 static void check_spectrum(const sonar_config *c, const cplx *last, size_t count) {
     const sonar_mvdr_spec rule = {.loading = SONAR_LOADING_TRACE, .eps = c->specs.mvdr.eps};
     const size_t looks = c->mvdr_scan.count, n = FEED_SENSORS;
@@ -266,7 +266,7 @@ static void compare(const struct stream *s, const sonar_config *c, sonar_engine_
     free(last);
 }
 
-/* What is missing of a channel from a sample on. */
+/* Missing samples of a channel from a sample on. */
 static size_t gaps_of(const struct stream *s, size_t channel, uint64_t first, size_t length,
                       sonar_gap *gap, size_t most) {
     const uint8_t *lost =

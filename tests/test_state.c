@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Files in the state directory: what is read, what is left alone, and how they are written. */
+/* Files in the state directory: which are read, which are not touched, and how they are written. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -99,7 +99,7 @@ Test(state, a_file_that_cannot_be_written_leaves_nothing) {
     box_close(&box);
 }
 
-/* A link in the file's place is replaced, and what it leads to stays as it was. */
+/* A link in the file's place is replaced, and its target is not changed. */
 Test(state, writing_follows_no_link) {
     box box = box_open();
     box_write(&box, "other", "untouched");

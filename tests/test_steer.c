@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The conformance suite of the steering on the CPU, and on a device that the CPU plays. */
+/* The conformance suite of the steering on the CPU, and on a fake device. */
 #include "conformance/steer.h"
 #include "conformance/try.h"
 
@@ -9,7 +9,7 @@
     }
 STEER_CASES(AT_CPU)
 
-/* What is refused there comes back when the work is done, not from the call. */
+/* There an error is returned when the work is done, not by the call. */
 #define AT_LAZY_DEVICE(name)                                                                       \
     Test(steer_on_a_lazy_device, name) {                                                           \
         try_at_lazy_device(&(site_case){#name, steer_case_##name});                                \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* SIGTERM at awkward moments: the daemon leaves within two seconds, with 0. */
+/* SIGTERM at awkward moments: the daemon exits within two seconds, with 0. */
 #include <criterion/criterion.h>
 #include <signal.h>
 #include <stdio.h>
@@ -50,7 +50,7 @@ static void rig_stop(rig *rig, const char *when) {
     box_close(&rig->box);
 }
 
-/* Has the program begun, and does it handle SIGTERM? */
+/* Whether the program has started and handles SIGTERM. */
 static bool handles_sigterm(pid_t pid) {
     char path[64], line[256], name[32] = "";
     unsigned long long caught = 0;
@@ -102,7 +102,7 @@ static void stop_with_stalled(const char *overload, int signals) {
         zmq_setsockopt(stalled[i], ZMQ_SUBSCRIBE, "cbf.lofar", 9);
         zmq_connect(stalled[i], rig.out);
     }
-    bool all = false; /* of one user 30 join at once, the others when they try again */
+    bool all = false; /* 30 of one user are admitted at once, the others when they try again */
     for (int tries = 0; tries < 600 && !all; tries++) {
         for (int i = 0; i < STALLED; i++) /* libzmq subscribes again when it is called */
             zmq_getsockopt(stalled[i], ZMQ_EVENTS, &events, &(size_t){sizeof events});
@@ -158,7 +158,7 @@ Test(stop, with_an_output_thread_that_does_not_come_back) {
 
 enum { WIDE = 256, WIDE_LENGTH = 32768, WIDE_FRAME = 1024 };
 
-/* Full-band MVDR of so many sensors by Jacobi on one thread: a window is work for half a minute. */
+/* Full-band MVDR of many sensors by Jacobi on one thread: a window takes half a minute. */
 static rig rig_open_slow(void) {
     rig rig = {.box = box_open()};
     snprintf(rig.in, sizeof rig.in, "ipc://%s/in", rig.box.dir);

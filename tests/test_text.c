@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Text that peers wrote, made fit for a terminal. */
+/* Text from peers, cleaned for a terminal. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,7 +58,7 @@ Test(text, it_is_cut_between_characters) {
     }
 }
 
-/* What comes out is never longer, holds no control, and is left as it is by a second pass. */
+/* The result is never longer, has no control characters, and is not changed by a second pass. */
 Test(text, random_bytes) {
     uint64_t seed = 3;
     for (int run = 0; run < 200000; run++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The rows of sonar/topics.h: whole, and as docs/reading.md has them. */
+/* The rows of sonar/topics.h: complete, and as in docs/reading.md. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>

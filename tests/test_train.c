@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Trained choices: the chooser against a scripted clock, the rule against what was measured, the
- * table against damage, --train and --explain as programs. */
+/* Trained choices: the chooser with a scripted clock, the rule compared with measurements, the
+ * table with damage, --train and --explain as programs. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <signal.h>
@@ -137,7 +137,7 @@ Test(train, candidates_take_turns) {
         cr_assert_eq(calls[i], "abc"[i % 3], "%s", calls);
 }
 
-/* The clock rate drops for good after some rounds: both suffer alike. */
+/* The clock rate drops permanently after some rounds, which affects both equally. */
 Test(train, drift_hits_all_alike) {
     script s[2] = {{.count = 32}, {.count = 32}};
     for (size_t i = 0; i < 32; i++) {
@@ -316,7 +316,7 @@ Test(train, the_rule_counts_what_there_is_to_do) {
                        start + 126 * 2.5 * (15 * 1024 * 10 + 7 * 2048 * 11) / 36e9, 1e-12);
 }
 
-/* Whatever changes sides is copied once, at 55 GB/s and 40 us for each copy. */
+/* Data that change sides are copied once, at 55 GB/s and 40 us for each copy. */
 Test(train, the_rule_counts_what_crosses) {
     const double own = 8.0 * 128 * 90 * 7, shared = 8.0 * 128 * 870;
     sonar_train_shape one_dft = shape, five = shape;
@@ -350,7 +350,7 @@ Test(train, the_rule_counts_what_crosses) {
     }
 }
 
-/* What was measured for one stage: sonar-bench's cases, on an H200 (docs/benchmarks/h200.md, one
+/* Measurements of one stage: sonar-bench's cases, on an H200 (docs/benchmarks/h200.md, one
  * window by itself) and on two cores with AVX-512. */
 typedef struct measured {
     sonar_engine_stage stage;
@@ -377,7 +377,7 @@ static double estimate_of(const measured *m, bool gpu) {
     return stage_s(&standard, (int)m->stage, gpu) * 1e6;
 }
 
-/* Within a factor, and what was clearly slower is estimated to be slower. */
+/* Within a factor, and stages that are clearly slower have larger estimates. */
 static void compare_with(const measured *m, size_t count, bool gpu, double factor) {
     for (size_t i = 0; i < count; i++) {
         double own = estimate_of(&m[i], gpu);
@@ -423,7 +423,7 @@ Test(train, the_rule_counts_samples_in_their_own_type) {
     cr_assert_eq(stage_s(&shape, SONAR_ENGINE_DFT, false), stage_s(&s16, SONAR_ENGINE_DFT, false));
 }
 
-/* A hundred bins find room on an H200 together, 133 do not. */
+/* A hundred bins run on an H200 at once, 133 do not. */
 Test(train, the_rule_knows_how_many_bins_go_together) {
     sonar_train_shape one = shape, all = shape, more = shape;
     one.mvdr_directions = all.mvdr_directions = more.mvdr_directions = 1; /* hardly a surface */
@@ -502,7 +502,7 @@ static void assert_same(const sonar_train_table *a, const sonar_train_table *b) 
 static sonar_train_table saved, loaded;
 static sonar_error err;
 
-/* A saved table in a folder of its own; its text is returned, malloc'ed. */
+/* Saves a table in a new folder; returns its text, malloc'ed. */
 static char *save_table(box *box) {
     *box = box_open();
     fill_table(&saved);
@@ -814,7 +814,8 @@ Test(train, train_and_explain_without_a_place_to_keep_it) {
     box_close(&box);
 }
 
-/* A device that answers at once: it wins, by its working way; by the rule it does not. */
+/* A device that finishes at once: by timing it wins, with its working path; by the rule it does
+ * not. */
 Test(train, a_quick_device_is_chosen_after_training) {
     box box = box_open();
     char runtime[400];
@@ -866,7 +867,7 @@ static void assert_places(const box *box, bool trained, const char *device, cons
     sonar_config_destroy(config);
 }
 
-/* Writes the box's table anew with another placement; one that is no candidate becomes one. */
+/* Rewrites the box's table with another placement, which becomes a candidate if it is not one. */
 static void choose_in_table(const box *box, const char *placement) {
     sonar_config *config = NULL;
     sonar_choices *choices = make_choices(box, &config);
@@ -913,7 +914,7 @@ Test(train, the_pipeline_gets_its_places) {
     box_close(&box);
 }
 
-/* A backend that the configuration names runs all stages, whatever was trained. */
+/* A backend named in the configuration runs all stages, with any trained table. */
 Test(train, a_name_in_the_configuration_is_not_mixed) {
     box box = box_open();
     char runtime[400];
@@ -953,7 +954,8 @@ Test(train, every_placement_is_timed) {
     box_close(&box);
 }
 
-/* A table that is no plain file of ours, or none at all, is a sentence and the rule decides. */
+/* If the table is not a regular file of our own, or missing, the log says so and the rule decides.
+ */
 Test(train, a_table_that_is_not_to_be_trusted_changes_nothing) {
     box box = box_open();
     char runtime[400], path[96];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* A viewer that gets nothing says why, in a terminal and as lines alike. */
+/* A viewer that receives nothing says why, both in a terminal and as lines. */
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -45,7 +45,7 @@ static void close_all(void) {
 
 TestSuite(waiting, .init = open_all, .fini = close_all, .timeout = 120);
 
-/* As sonard's, behind the gate; own: NULL, or its certificate. */
+/* A publisher like sonard's, behind the gate; own: NULL, or its certificate. */
 static void publish_at(const char *at, const sonar_certificate *own) {
     const sonar_guard guard = {.own = own, .domain = SONAR_READERS};
     const int zero = 0;
@@ -123,7 +123,7 @@ static void start_viewer(bool at_tty, const char *key) {
     close(pipes[1]);
 }
 
-/* Until it has been written; each tenth of a second `meanwhile` is done. */
+/* Waits until this has been written; calls `meanwhile` every tenth of a second. */
 static void await_text(const char *wanted, void (*meanwhile)(void)) {
     struct pollfd item = {v.from, POLLIN, 0};
     for (v.bytes = 0; !memmem(v.seen, v.bytes, wanted, strlen(wanted));) {
@@ -138,7 +138,7 @@ static void await_text(const char *wanted, void (*meanwhile)(void)) {
         }
         int events;
         size_t size = sizeof events;
-        if (pub) /* who joins does so when the socket's thread calls it */
+        if (pub) /* a subscription is processed when the socket's thread calls libzmq */
             zmq_getsockopt(pub, ZMQ_EVENTS, &events, &size);
         if (meanwhile)
             meanwhile();
@@ -199,7 +199,7 @@ static void spend_all(const char *owner) {
         sonar_gate_pay(gate, owner, false, sonar_monotonic_ns());
 }
 
-/* Who is kept out by the gate is told so, and that it is over when it is let in. */
+/* A viewer that the gate refuses says so, and also when it has been admitted. */
 static void expect_gate(const char *at, const char *owner) {
     publish_at(at, NULL);
     for (int at_tty = 0; at_tty < 2; at_tty++) {
@@ -243,7 +243,7 @@ Test(waiting, that_the_daemon_is_of_another_version) {
     expect_reason(NULL, "sends schema \"sonard/2\"", send_foreign);
 }
 
-/* What came before is shown with its age, and what is the matter now. */
+/* Earlier data are shown with their age, and the current problem. */
 Test(waiting, that_a_daemon_is_gone) {
     publish_at("tcp://127.0.0.1:*", NULL);
     for (int at_tty = 0; at_tty < 2; at_tty++) {

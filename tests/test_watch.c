@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The viewer: what it draws, and that nothing a publisher sends can break it. */
+/* The viewer: its output, and that no message from a publisher can break it. */
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <math.h>
@@ -25,7 +25,7 @@ static watch_pane pane;
 static watch_message message, list, status;
 static output_scene scene;
 
-/* The message a publisher would send of result 0. */
+/* The message that a publisher would send for result 0. */
 static void read_back(sonar_surface surface, watch_message *to) {
     char *axes = sonar_header_axes(&scene.spec, surface, NULL);
     char *header =
@@ -285,14 +285,14 @@ Test(watch, gaps_are_gaps_and_marked) {
     cr_assert_eq(row_at(0, 10, 25, &level), WATCH_ROW_GAP);
     cr_assert_eq(row_at(1, 10, 25, &level), WATCH_ROW_GAP);
     cr_assert_eq(row_at(3, 10, 25, &level), WATCH_ROW_LOSSY);
-    /* A daemon that starts anew counts from 0: the reader's clock says how long it was away. */
+    /* A restarted daemon counts from 0: the reader's clock gives the length of the gap. */
     pane.came_s = 1000;
     strcpy(message.run, "another");
     take_window(0, 100, 1033);
     cr_assert_eq(row_at(0, 10, 0, &level), WATCH_ROW_LOSSY);
     cr_assert_eq(row_at(1, 10, 0, &level), WATCH_ROW_GAP);
     cr_assert_eq(row_at(4, 10, 0, &level), WATCH_ROW_LOSSY);
-    /* An index out of this world empties the waterfall and no more. */
+    /* An absurd index only empties the waterfall. */
     take_window(UINT64_MAX, 100, 1034);
     take_window(UINT64_MAX, 100, 1035);
     cr_assert_eq(row_at(0, 10, 0, &level), WATCH_ROW_LOSSY);
@@ -347,7 +347,7 @@ static const char *line_with(const watch_text *text, const char *start) {
     return at;
 }
 
-/* A side that is known stands in the table and in the line, one that is not in neither. */
+/* A known side is in the table and in the line, an unknown one in neither. */
 Test(watch, the_side_that_a_turn_has_told_is_shown) {
     output_scene_make(&scene, NULL, "");
     scene.result[0].params.heading_deg = 30, scene.cbf.axis_az_deg = 0;
@@ -382,7 +382,8 @@ Test(watch, the_side_that_a_turn_has_told_is_shown) {
     watch_text_free(&text);
 }
 
-/* A ship that CBF and MVDR have is one row; the figures are the first's, a range whoever has it. */
+/* A ship in both CBF and MVDR is one row; the figures are those of the first, the range that of
+ * any. */
 Test(watch, rows_of_one_contact_are_one) {
     output_scene_make(&scene, NULL, "");
     static const sonar_detection row[] = {
@@ -428,7 +429,7 @@ Test(watch, rows_of_one_contact_are_one) {
     cr_assert_eq(list.detections, 2);
 }
 
-/* Plot and table count alike: the angle a contact has in the table is that under its peak. */
+/* Plot and table agree: a contact's angle in the table is the angle under its peak. */
 Test(watch, a_line_array_says_how_it_counts_and_that_it_is_folded) {
     output_scene_make(&scene, NULL, "");
     scene.result[0].params.heading_deg = 30, scene.cbf.axis_az_deg = 0;
@@ -508,7 +509,7 @@ Test(watch, other_axes_are_named_as_what_they_are) {
     watch_text_free(&text);
 }
 
-/* Shares are percent of their whole, and stand where they are. */
+/* Shares are in percent of the whole, at their positions. */
 Test(watch, missing_shares_are_percent) {
     float column[50];
     make_pane(50, 3);
@@ -575,7 +576,7 @@ Test(watch, a_silent_daemon_shows) {
     }
 }
 
-/* The daemon lives, its digitiser does not: what is shown is old all the same. */
+/* The daemon runs without its digitiser: the displayed data are marked as old, too. */
 Test(watch, a_topic_that_stopped_shows) {
     make_pane(50, 3);
     for (uint64_t i = 1; i < 30; i++)
@@ -655,7 +656,7 @@ Test(watch, json_keeps_large_integers_and_adds_the_array) {
     watch_text_free(&text);
 }
 
-/* Values of a wrong kind in place of right ones, and headers cut and flipped at random. */
+/* Values of a wrong type, and headers truncated and corrupted at random. */
 Test(watch, hostile_headers_are_harmless) {
     static const char *const evil[] = {
         "",
@@ -747,8 +748,8 @@ Test(watch, wrong_usage_and_no_publisher) {
 
 enum { LARGE = 16384 };
 
-/* Message `seq` of an array so large that a few hundred fill every buffer on the way; false: they
- * are full. */
+/* Sends message `seq` with an array so large that a few hundred fill all buffers; false: they are
+ * full. */
 static bool publish_large(void *pub, unsigned long seq) {
     static float body[LARGE];
     char header[256];
@@ -799,7 +800,7 @@ static unsigned long read_seq(FILE *lines) {
     return seq;
 }
 
-/* Publishes until nothing has gone out for a while; returns how many messages were sent. */
+/* Publishes until no message could be sent for a while; returns the number sent. */
 static unsigned long fill_buffers(void *pub) {
     unsigned long seq = 0;
     for (int full = 0; full < 50; usleep(1000))
@@ -807,7 +808,7 @@ static unsigned long fill_buffers(void *pub) {
     return seq;
 }
 
-/* It must not wait for its reader before it heeds a signal. */
+/* It must react to a signal without waiting for its reader. */
 Test(watch, a_signal_ends_it_while_nobody_reads_it, .timeout = 60) {
     void *context = zmq_ctx_new();
     char endpoint[64], subscription[64];
@@ -824,9 +825,9 @@ Test(watch, a_signal_ends_it_while_nobody_reads_it, .timeout = 60) {
     zmq_ctx_term(context);
 }
 
-/* Its output is not read, so it does not read its connection, and then the publisher goes. With
- * ZMTP heartbeats libzmq sends one to nobody, is told so, and the next one's timer aborts the
- * process. */
+/* Its output is not read, so it does not read its connection, and then the publisher leaves. With
+ * ZMTP heartbeats libzmq would send one to the closed connection, get an error, and abort at the
+ * next one's timer. */
 Test(watch, it_survives_that_nobody_reads_it, .timeout = 60) {
     void *context = zmq_ctx_new();
     char endpoint[64], subscription[64];
@@ -923,7 +924,7 @@ static int left_with(void) {
     return code;
 }
 
-/* Keys come at once, and the picture says that nothing comes; then it is left in one of many ways.
+/* Keys react at once, and the picture says that no data come; then it is ended in different ways.
  */
 static void enter_and_draw(void) {
     start_in_terminal();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* To add a topic is to add its row: this program's copy of the configuration, the core and the
- * output is compiled with one more (one_more_topic.h), and finds the topic accepted, subscribed to,
- * described and sent. */
+/* A row is all that configuration and output need for a new topic: this program compiles its own
+ * copy of them with one more row (one_more_topic.h), and checks that the topic is accepted,
+ * subscribed to, described and sent. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
