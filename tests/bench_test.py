@@ -98,7 +98,7 @@ def first_rows(process, file):
 
 def cut_short():
     """A row is in the file before it is told: a program that waits to say its first has nothing else there, and
-    what it had stays when it is killed."""
+    its results stay when it is killed."""
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder) / "report.json"
         reader, writer = full_pipe()
@@ -192,7 +192,7 @@ def full_pipe():
 
 def lost_report(program):
     """A report that can be written when the measurement begins, and no longer at its end, is an error:
-    its folder is renamed while the program waits to say what it measured."""
+    its folder is renamed while the program waits to print its results."""
     with tempfile.TemporaryDirectory() as folder:
         place = pathlib.Path(folder) / "place"
         file = place / "report.json"

@@ -657,7 +657,7 @@ static double reference(const mvdr_fixture *f, size_t bin, size_t direction, con
     return power;
 }
 
-/* Worst error of the last window in the first and the last bin: beside the oracle in all
+/* Worst error of the last window in the first and the last bin: compared with the oracle in all
  * directions, or in a few beside the reference; NaN if even that takes too long. */
 static double worst_db(mvdr_fixture *f, const sonar_c32 *x) {
     const size_t bins[] = {0, timed_bins - 1},
@@ -735,7 +735,7 @@ static void time_arrivals(site *site, size_t sensors) {
     sonar_c32 *x = input(&f, MOST);
     for (size_t i = 0; i < 64; i += MOST)
         step_ms(&f, MOST, x, true);
-    printf("B %6zu, so many new snapshots, ms:", sensors);
+    printf("B %6zu, new snapshots at a time, ms:", sensors);
     for (size_t count = 1; count <= MOST; count *= 2) {
         double ms[TIMES];
         for (size_t i = 0; i < TIMES; i++)

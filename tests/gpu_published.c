@@ -481,7 +481,7 @@ static void restart(struct pair *pair) {
     pair->frame.utc_ns += 5000000000;
 }
 
-/* ---- what comes of them ---------------------------------------------------------------------- */
+/* ---- results --------------------------------------------------------------------------------- */
 
 static void want(struct pair *pair, uint32_t topics) {
     for (int side = 0; side < PAIR; side++) {

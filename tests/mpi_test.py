@@ -270,7 +270,7 @@ def compare(alone, several):
 
 def ranks_agree_with_one():
     """Every message of a whole run: spectra within the accuracy that is promised, headers and
-    detections but for rounding."""
+    detections equal to rounding."""
     data = sea(8 * FS_HZ)
     alone = whole_run(None, data)
     assert any(len(head["detections"]) for (topic, _), (head, _) in alone.items() if topic == "detections")

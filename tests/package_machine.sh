@@ -98,7 +98,7 @@ journalctl --sync
 journalctl -u sonard -o json >journal
 grep -q '"SONAR_WHERE":"sonard"' journal
 grep '"SONAR_WHERE":"sonard"' journal | grep '"PRIORITY":"6"' >/dev/null
-not sh -c "ldconfig -p | grep -q sonar" # the plugins are nobody's libraries
+not sh -c "ldconfig -p | grep -q sonar" # the plugins are no one's libraries
 
 step "keys reach it as credentials"
 (cd /etc/sonard/keys && umask 077 && echo secret >probe)

@@ -97,7 +97,7 @@ leaves() { # COMMAND...: shows its first line, then asks it to end; how it ended
     wait $pid || status=$?
     return $status
 }
-prints() { leaves "$@" || [ $? -eq 143 ]; } # whoever knows no signals
+prints() { leaves "$@" || [ $? -eq 143 ]; } # a program without a handler
 """
 EPILOGUE = """
 echo @@
@@ -232,7 +232,7 @@ def make_place(folder):
         (folder / name).mkdir(parents=True)
     (folder / "etc/sonard/sonard.yaml").write_text(here((source / "config/node.yaml").read_text(), folder))
     (folder / "usr/share/sonard/scenes").symlink_to(source / "config/scenes")
-    # The control socket lies where sonarctl looks for it, but for the folder.
+    # The control socket at sonarctl's default, except for the folder.
     wrapper = folder / "bin/sonarctl"
     wrapper.parent.mkdir()
     wrapper.write_text(f'#!/bin/sh\nexec {binaries}/sonarctl -e ipc://{folder}/run/sonard/control "$@"\n')

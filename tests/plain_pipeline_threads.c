@@ -24,7 +24,7 @@ struct scene {
     const char *overload;
     atomic_bool heard, quit;
     atomic_int windows; /* whose messages came, */
-    int least;          /* of so many that have to */
+    int least;          /* number of messages that have to come */
     double last;        /* the newest; the reader's until it is joined */
 };
 

@@ -20,7 +20,7 @@ judge() {
         mkdir "$units/$1.d"
         cp "$2" "$units/$1.d/"
     fi
-    # What it says of other units of this machine, and of manual pages it does not find, is not ours.
+    # Ignores messages on other units of this machine, and on missing manual pages.
     systemd-analyze verify --man=no "$units/$1" 2>&1 | grep -i "$1\|sonard\|\.conf" && complain "$1 ${2##*/}: systemd does not accept it"
     systemd-analyze security --offline=true "$1" >"$place/report" 2>&1 || { cat "$place/report" && complain "$1 cannot be judged"; }
     exposure=$(sed -n 's/.*Overall exposure level.*: \([0-9.]*\) .*/\1/p' "$place/report")

@@ -129,7 +129,7 @@ Test(agree, late_windows_of_the_timeline_are_no_restart) {
     o[0] = o[2] = none();
     o[1] = window(1, 1000, 5000);
     const sonar_verdict v = sonar_agree(&three, o, &t);
-    cr_assert_eq(v.kind, SONAR_ROUND_WAIT, "nobody goes back");
+    cr_assert_eq(v.kind, SONAR_ROUND_WAIT, "no rank goes back");
     cr_assert(v.drop[1], "the rank may have the next one behind it");
     cr_assert_eq(t.next_sample, 1100);
     o[1] = window(1, 1100,

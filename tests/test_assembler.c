@@ -1494,7 +1494,7 @@ Test(assembler, reports_whom_a_window_waits_for) {
     sonar_assembler *assembler = make(&spec);
     send_at(assembler, whole(5, 0, 40), 0);
     sonar_ingest_report r = report_of(assembler, true);
-    check_set(&r.awaited, ""); /* nobody is at its end */
+    check_set(&r.awaited, ""); /* no block is at its end */
     send_at(assembler, part(0, 3, 5, 40, 70), 0);
     r = report_of(assembler, true);
     check_set(&r.awaited, "3");

@@ -269,7 +269,7 @@ Test(key_files, one_bad_one_in_a_folder_is_named) {
 
 /* ---- sonar-keys ------------------------------------------------------------------------------ */
 
-/* In the box; what it prints into text[4096]. */
+/* Runs in the box; the output goes to text[4096]. */
 static int keys(const char *arguments, char text[4096]) {
     char command[1024];
     snprintf(command, sizeof command, "cd %s && umask 0 && timeout 20 %s/sonar-keys %s 2>&1",

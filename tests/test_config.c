@@ -966,7 +966,8 @@ static const struct {
      "sensors 1 and 2 are at one place, and so are others\n"},
 };
 
-/* getaddrinfo takes a port of more than 65535 modulo 65536, and listens where nobody sends to. */
+/* getaddrinfo takes a port of more than 65535 modulo 65536, and would listen at a port to which no
+ * digitiser sends. */
 Test(config, nmea_comes_to_an_address_with_a_port_or_over_a_line) {
     static const char *const good[] = {"udp://0.0.0.0:10110", "udp://[::]:1",
                                        "udp://127.0.0.1:65535", "/dev/ttyUSB0"};

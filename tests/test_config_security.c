@@ -104,7 +104,7 @@ Test(config_security, lists_belong_to_the_key) {
     cr_expect_eq(load(OPEN "security: {key: node.key_secret, allow_senders: [a.key]}\n"),
                  SONAR_EINVAL);
     expect("security.allow_readers: required with security.key");
-    /* no TCP out: nobody asks for readers' keys */
+    /* no TCP output: no readers' keys are needed */
     cr_expect_eq(load(ARRAY "ingest: {endpoints: [\"tcp://*:5555\"]}\noutput: {endpoint: "
                             "\"ipc:///tmp/y\"}\nsecurity: {key: node.key_secret, "
                             "allow_senders: [a.key]}\n"),

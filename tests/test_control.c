@@ -480,9 +480,9 @@ Test(control, sonarctl_says_what_it_did) {
     expect_ctl(&rig, 0, "control\", not unset: it cannot change", "reload", NULL, NULL, NULL);
     rig_close(&rig);
     box box = box_open();
-    char nobody[128];
-    snprintf(nobody, sizeof nobody, "ipc://%s/none", box.dir);
-    pid = process_start(&box, "ctl", "sonarctl", "-e", nobody, "status", NULL);
+    char absent[128];
+    snprintf(absent, sizeof absent, "ipc://%s/none", box.dir);
+    pid = process_start(&box, "ctl", "sonarctl", "-e", absent, "status", NULL);
     cr_expect_eq(process_wait(pid, 10000), 3);
     box_close(&box);
 }

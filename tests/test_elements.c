@@ -15,7 +15,7 @@
 
 enum { FS = 4000, WINDOW = 4000, MOST = 160 };
 
-/* ---- an array and what it hears -------------------------------------------------------------- */
+/* ---- an array and its samples -------------------------------------------------------------- */
 
 typedef struct rig {
     size_t sensors;
@@ -167,7 +167,7 @@ static void stick(rig *r) {
         victim(r)[i] = 117;
 }
 
-/* The last value holds but for a glitch now and then. */
+/* The last value is held, except for rare glitches. */
 static void stick_mostly(rig *r) {
     for (size_t i = 0; i < WINDOW; i++)
         victim(r)[i] = i % 20 ? 117 : 117 + 3000 * (float)(i % 3);

@@ -492,7 +492,7 @@ static void compare(const box *box, const char *text) {
 }
 
 Test(exporter, a_faulty_run_adds_up_to_the_simulators_account) {
-    sonar_exporter_destroy(open_exporter()); /* skips where there is none */
+    sonar_exporter_destroy(open_exporter()); /* skips the test without one */
     box box = box_open();
     box_write(&box, "sonard.yaml",
               "schema: 1\narray: {id: 1, geometry: {line: {sensors: 12, spacing_m: 0.75}}}\n"

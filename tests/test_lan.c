@@ -20,7 +20,7 @@ static box node;
 static int in_port, out_port;
 static pid_t daemon_pid;
 
-/* A shell in the box; what it prints into text[8192], if wanted. */
+/* Runs a shell in the box; the output goes to text[8192], if not NULL. */
 static int shell(char *text, const char *command) {
     char line[2048], bin[8192];
     snprintf(line, sizeof line, "cd %s && { PATH=%s:$PATH; %s; } 2>&1", node.dir, SONAR_BIN_DIR,

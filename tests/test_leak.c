@@ -148,7 +148,7 @@ static bins open_bent(double sag_m) {
     return bins_open(text);
 }
 
-/* The source comes first, and what it makes near its mirror is marked or not there. */
+/* The source comes first, and its image near the mirror is marked or not listed. */
 Test(leak, a_bent_line_s_mirror_image_is_marked, .timeout = 300) {
     static const double sags_m[] = {0.5, 1, 2, 4};
     size_t images = 0;

@@ -492,7 +492,7 @@ Test(live, music_falls_silent_and_returns) {
     cr_expect(strstr(err.text, "mvdr.source_count"), "%s", err.text);
     cr_assert_eq(set(&l, "mvdr.music", "2", &err), SONAR_OK, "%s", err.text);
     play(&l, 3);
-    cr_expect_eq(header_number(l.grid[MUSIC].head, "seq"), 1, "somebody published it unasked");
+    cr_expect_eq(header_number(l.grid[MUSIC].head, "seq"), 1, "it was published without a request");
     cr_expect_eq(header_number(l.grid[MUSIC].head, "music.most"), 2);
     line_close(&l);
     music = "off";
@@ -597,7 +597,7 @@ Test(live, devices_record_anew_what_has_changed, .timeout = 300) {
     }
     for (const uint64_t end = window + SNAPSHOTS; window < end; window++)
         play(&changing, window), play(&started, window);
-    expect_results_alike(&changing, &started, MVDR_KEPT, "recorded anew");
+    expect_results_alike(&changing, &started, MVDR_KEPT, "recorded again");
     cr_expect_eq(fake.faults, 0);
     line_close(&changing);
     line_close(&started);

@@ -121,7 +121,7 @@ static void go_out_and_come_back(const char *mvdr, const struct layout *layout, 
     }
     cr_assert(automatic.flagged);
     cr_expect_eq(automatic.mvdr_sensors_used, SENSORS);
-    cr_expect_eq(automatic.snapshots, 1, "the covariance begins anew, and says so");
+    cr_expect_eq(automatic.snapshots, 1, "the covariance restarts, and says so");
     cr_expect_eq(automatic.first_sample, (double)(window - 1) * SPOILT_FS);
     for (int i = 1; i < (block ? SNAPSHOTS : 60); i++) {
         cr_expect_lt(oracle_worst_db(SPOILT_LOOKS, automatic.azimuth, sound.azimuth), 1e-4);

@@ -65,8 +65,8 @@ Test(mvdr, nobody_wants_it_so_nothing_is_solved) {
     double *factor = calloc(stage->factor_size, sizeof *factor);
     memcpy(factor, stage->factor, stage->factor_size * sizeof *factor);
     memcpy(f.in.data, x + L * B, L * B * sizeof *x);
-    const sonar_work nobody = {.params = &f.params};
-    cr_assert_eq(f.ops->execute(f.stage, here.queue, &f.in, f.out, &nobody, &err), SONAR_OK);
+    const sonar_work unrequested = {.params = &f.params};
+    cr_assert_eq(f.ops->execute(f.stage, here.queue, &f.in, f.out, &unrequested, &err), SONAR_OK);
     cr_expect_eq(memcmp(factor, stage->factor, stage->factor_size * sizeof *factor), 0);
     mvdr_run(&f, 0, NULL);
     cr_expect_neq(memcmp(factor, stage->factor, stage->factor_size * sizeof *factor), 0);

@@ -43,9 +43,9 @@ static void steered_elsewhere(site *site) {
     beside_begin_following(&b, site, &spec);
     sonar_c32 *x = mvdr_record(&b.f, L + WINDOWS, (mvdr_wave[]){{70, 40}}, 1, 40);
     mvdr_run(&b.f, L, x);
-    mvdr_run(&b.anew, L, x);
+    mvdr_run(&b.reference, L, x);
     for (size_t u = 0; u < WINDOWS; u++) {
-        mvdr_stage *stages[] = {b.f.stage, b.anew.stage};
+        mvdr_stage *stages[] = {b.f.stage, b.reference.stage};
         for (int i = 0; i < 2; i++)
             stages[i]->bin[0].offset = u / 4 % 2 ? 0.4 : -0.3;
         beside_both(&b, x + (L + u) * B);

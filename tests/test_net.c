@@ -215,7 +215,7 @@ Test(sockets, a_sender_waits_no_longer_than_its_time_or_than_a_stop) {
     }
 }
 
-/* A connection to `listener` with so many bytes that its other end, *accepted, has not read. */
+/* A connection to `listener` with a number of bytes that its other end, *accepted, has not read. */
 static int connect_unread(int listener, size_t bytes, int *accepted) {
     static const char unread[4096];
     struct sockaddr_storage at;

@@ -106,7 +106,8 @@ Test(notify, a_start_is_told_step_by_step_and_ends_when_sockets_listen) {
     cr_assert_geq(steps, 4);
     cr_assert_eq(access(rig.in + strlen("ipc://"), F_OK), 0,
                  "ready, and no digitiser could connect");
-    cr_assert_eq(access(rig.out + strlen("ipc://"), F_OK), 0, "ready, and nobody could subscribe");
+    cr_assert_eq(access(rig.out + strlen("ipc://"), F_OK), 0,
+                 "ready, but no reader could subscribe");
 
     cr_assert(strstr(hear_until(&rig, "STATUS="), "waiting"), "%s", rig.heard);
     for (int i = 0; i < 3; i++)

@@ -205,7 +205,7 @@ static void expect_granted(void) {
 /* As under the unit, which has no capability. */
 Test(rights, limits_grant_them) {
     if (!limit_to(RLIMIT_RTPRIO, 20) || !limit_to(RLIMIT_MEMLOCK, RLIM_INFINITY))
-        cr_skip_test("nobody may raise RLIMIT_RTPRIO and RLIMIT_MEMLOCK here (CAP_SYS_RESOURCE)");
+        cr_skip_test("RLIMIT_RTPRIO and RLIMIT_MEMLOCK cannot be raised here (CAP_SYS_RESOURCE)");
     if (!real_time_is_possible())
         cr_skip_test("this control group or container allows no real-time priority");
     drop_capabilities();
@@ -248,7 +248,7 @@ Test(rights, a_limit_does_not_bound_what_is_allocated_later) {
     if (!locks)
         cr_skip_test("the address sanitizer locks nothing");
     if (!limit_to(RLIMIT_MEMLOCK, (rlim_t)64 << 30))
-        cr_skip_test("nobody may raise RLIMIT_MEMLOCK here (CAP_SYS_RESOURCE)");
+        cr_skip_test("RLIMIT_MEMLOCK cannot be raised here (CAP_SYS_RESOURCE)");
     drop_capabilities();
     cr_expect(!sonar_memory_lock(why));
     cr_expect(strstr(why, "memory since the start is not locked: RLIMIT_MEMLOCK is 65536 MiB"),

@@ -196,7 +196,7 @@ static void expect_windows(uint64_t from, uint64_t end) {
     for (uint64_t first = from; first < end; first += 50) {
         take(&window);
         cr_assert(window.first_sample == first && window.missing_mean == 0);
-        cr_assert(window.flags == 0, "the flag of shared memory is nobody's business");
+        cr_assert(window.flags == 0, "the flag of shared memory is internal");
         cr_assert(test_window_errors(&window, first, 100) == 0);
         sonar_ingest_release(ingest, &window);
     }
@@ -257,7 +257,7 @@ Test(shared, overwritten_before_it_is_read, .init = set_up, .fini = tear_down) {
         cr_assert(sonar_lender_begin(lender, 1), "patience does not end"); /* being written */
         expect_drop(socket, header, old, sizeof old, SONAR_FRAME_OVERWRITTEN);
         uint8_t next[SONAR_DESCRIPTOR_BYTES];
-        sonar_lender_end(lender, next); /* written anew */
+        sonar_lender_end(lender, next); /* written again */
         expect_drop(socket, header, old, sizeof old, SONAR_FRAME_OVERWRITTEN);
         send_parts(socket, header, next, sizeof next); /* gives the block back */
         await_received(3 * (uint64_t)type);
@@ -443,7 +443,7 @@ Test(shared, a_file_of_a_disk_or_without_seals_is_refused, .init = set_up, .fini
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     cr_assert(fd >= 0 && ftruncate(fd, 8192) == 0);
     sonar_segment_offer what = blocks_of(8, 1024);
-    cr_assert(*offer(&what, sizeof what, fd, 1), "a file that anybody may shorten was taken");
+    cr_assert(*offer(&what, sizeof what, fd, 1), "a file that can be truncated was accepted");
     close(fd);
     unlink(path);
 }

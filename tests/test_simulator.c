@@ -300,7 +300,7 @@ Test(simulator, noise_is_gaussian_and_independent_between_elements) {
     enum { N = 50000, K = 5 };
     sim_scene scene = empty_scene();
     scene.noise_db = 10;
-    double position[K][3] = {{0}}; /* all in one place: nothing but the random stream differs */
+    double position[K][3] = {{0}}; /* all in one place: only the random stream differs */
     sim_array array = array_at(K, position[0]);
     float *x = render(&scene, &array, 12345, N);
     for (size_t k = 0; k < K; k++) {
@@ -872,7 +872,7 @@ Test(simulator, random_faults_are_counted) {
 /* With a slow receiver the sender does not block, and lost frames are counted. */
 Test(simulator, overflow_is_counted) {
     void *context = zmq_ctx_new();
-    const char *endpoint = "tcp://127.0.0.1:1"; /* nobody there */
+    const char *endpoint = "tcp://127.0.0.1:1"; /* no receiver */
     const sim_target target = {.endpoints = &endpoint, .endpoint_count = 1, .channels = 1};
     sim_sender_spec spec = {.zmq_context = context,
                             .target = &target,

@@ -741,7 +741,7 @@ static void write_config(const box *box, size_t sensors, const char *runtime) {
     write_config_with(box, sensors, "", runtime);
 }
 
-/* Exit code; what it wrote is in box/log. */
+/* Returns the exit code; the output is in box/log. */
 static int sonard(const box *box, const char *option) {
     unlink(box_path(box, "log"));
     return process_wait(

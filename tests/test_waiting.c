@@ -86,7 +86,7 @@ typedef struct viewer {
     pid_t pid;
     int from; /* its terminal, or the pipe that it writes to */
     bool at_tty;
-    char seen[1 << 16]; /* what it has written since something was waited for */
+    char seen[1 << 16]; /* its output since the last wait */
     size_t bytes;
 } viewer;
 

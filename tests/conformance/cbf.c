@@ -239,8 +239,8 @@ static const sonar_cbf_spec turning = {48, 360, 0, 8000, 1024, 70, 21, 70, 21, 1
 
 static void expect_level(cbf_fixture *f, size_t direction, double want, double most) {
     double ratio = (double)f->azimuth[direction] / (want * cbf_bin_hz(f));
-    site_expect(f->site, fabs(ratio - 1) < most, "level at %zu is %g of what it should be",
-                direction, ratio);
+    site_expect(f->site, fabs(ratio - 1) < most, "level at %zu is %g of the right value", direction,
+                ratio);
 }
 
 static void expect_peaks(cbf_fixture *f, bool mirrored) {

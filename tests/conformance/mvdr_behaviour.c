@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The stage as a neighbour sees it: physics it must show, faults it must survive, what it must
- * refuse, and results that are the same bits every time. */
+/* The stage's external behaviour: physical effects, robustness to faults, refused arguments, and
+ * results that are the same bits every time. */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -54,7 +54,7 @@ static bool is_power(float p) {
     return isfinite(p) && p > 0;
 }
 
-/* Squares of the samples would leave float32's range; at last the powers themselves do. */
+/* Squares of the samples exceed float32's range; finally the powers themselves do. */
 MVDR_CASE(extreme_levels) {
     enum { B = 12, T = 30 };
     static const int exponents[] = {-18, 10, 16, 38};
@@ -82,7 +82,7 @@ MVDR_CASE(extreme_levels) {
         }
 }
 
-/* Beyond float32's range the power saturates, and stays a number. */
+/* Beyond float32's range the power saturates and stays finite. */
 MVDR_CASE(overflow) {
     enum { B = 4, L = 8, T = 10 };
     mvdr_fixture f;
@@ -103,8 +103,8 @@ MVDR_CASE(overflow) {
 
 /* ---- faults ---------------------------------------------------------------------------------- */
 
-/* A snapshot with one bad value in one bin counts for the other bins only, and for this one not
- * even as a zero. */
+/* A snapshot with one bad value in one bin counts only for the other bins, and in this one not even
+ * as zeros. */
 static void bad_value(site *site, double alpha, float bad) {
     enum { B = 9, L = 20, BINS = 3, BAD = 7, STRIDE = B * BINS };
     mvdr_fixture f;
@@ -168,14 +168,14 @@ MVDR_CASE(nothing_and_zeros) {
     }
 }
 
-/* One plane wave without any noise: R has rank one, nothing to average over. */
+/* One plane wave without any noise: R has rank one. */
 MVDR_CASE(no_noise_at_all) {
     enum { B = 10, L = 25, T = 45, WAVE = 12 };
     mvdr_fixture f;
     sonar_mvdr_spec spec = mvdr_spec(B, T, L, 0);
     spec.loading = SONAR_LOADING_NOISE;
     mvdr_open(&f, site, &spec);
-    f.apart_db = INFINITY; /* rounding is all the noise there is */
+    f.apart_db = INFINITY; /* the only noise is rounding */
     sonar_c32 x[B * L];
     cplx a[B];
     mvdr_steering(&f, 0, mvdr_azimuth_deg(&f, WAVE), a);
@@ -191,8 +191,8 @@ MVDR_CASE(no_noise_at_all) {
     mvdr_close(&f);
 }
 
-/* One snapshot, the same one every time, dead sensors, and noise of equal eigenvalues: powers, and
- * the oracle's where it has one. */
+/* One snapshot, repeated snapshots, dead sensors, and noise with equal eigenvalues: powers are
+ * finite, and equal the oracle's if it has a result. */
 MVDR_CASE(odd_data) {
     enum { B = 16, T = 30 };
     static const size_t lengths[] = {1, 5, 8, 9, 16, 40};
@@ -227,8 +227,8 @@ MVDR_CASE(odd_data) {
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* Windows that nobody wants only add their snapshots: outputs stay untouched, evaluate and the next
- * window know all of them. */
+/* Windows without a request only add their snapshots: outputs are not written, and evaluate and the
+ * next window include all of them. */
 MVDR_CASE(unwanted) {
     enum { B = 12, T = 20, STEP = 4 };
     static const size_t lengths[] = {5, 9, 0};
@@ -289,7 +289,7 @@ MVDR_CASE(reset_forgets) {
 /* ---- what may change --------------------------------------------------------------------------
  */
 
-/* A spec with other live members, which are to hold from the next run on. */
+/* A spec with other live members, which take effect with the next run. */
 static void put_live(mvdr_fixture *f, const sonar_mvdr_spec *other) {
     f->params.mvdr = other;
     f->spec = *other;
@@ -316,14 +316,14 @@ static void expect_same(site *site, const mvdr_fixture *f, const mvdr_fixture *g
                     "%s, direction %zu: MUSIC %g", what, t, (double)f->music[t]);
 }
 
-/* Whether a stage that was made so has room for what the other has switched on. */
+/* Whether a stage with this spec has memory for the features of the other. */
 static bool have_room(const sonar_mvdr_spec *made, const sonar_mvdr_spec *other) {
     return (made->music || !other->music) &&
            (made->white_noise_gain_db < 0 || !(other->white_noise_gain_db < 0));
 }
 
-/* From the snapshots that were there a stage makes under other values what one makes that was
- * created with them: as `f` has, with l of them, and one more. */
+/* After a change of values a stage gives, from its existing snapshots, the results of a stage that
+ * was created with these values: with the l snapshots of `f`, and one more. */
 static void change_values(site *site, const sonar_mvdr_spec *spec, const sonar_mvdr_spec *to,
                           size_t l, const char *what) {
     mvdr_fixture f, g;
@@ -355,7 +355,7 @@ static void change_values(site *site, const sonar_mvdr_spec *spec, const sonar_m
     mvdr_close(&g);
 }
 
-/* Whose values change; the last one takes its time. */
+/* Specs whose values change; the last one is slow. */
 static const struct live_shape {
     size_t sensors, snapshots;
     double alpha;
@@ -392,7 +392,7 @@ MVDR_CASE(live_values) {
     }
 }
 
-/* What a stage has made room for becomes another one, or none. */
+/* Features with reserved memory change or are switched off. */
 MVDR_CASE(live_extras) {
     for (size_t i = 0; i < LIVE_SHAPES - 1; i++) {
         const size_t l = live_shapes[i].snapshots;
@@ -412,8 +412,8 @@ MVDR_CASE(live_extras) {
     }
 }
 
-/* Rows and sums of `f`, whose live band begins `first` bins above its input, beside those of a
- * stage that has these bins alone. */
+/* Compares rows and sums of `f`, whose live band begins `first` bins above its input, with those of
+ * a stage that has only these bins. */
 static void expect_band(site *site, mvdr_fixture *f, mvdr_fixture *alone, size_t first) {
     const size_t looks = f->spec.directions, bins = alone->spec.bins;
     float at_f[2], at_alone[2];
@@ -440,8 +440,8 @@ static void expect_band(site *site, mvdr_fixture *f, mvdr_fixture *alone, size_t
                     (double)at_f[i], (double)at_alone[i]);
 }
 
-/* With each version another band of five bins, in whose middle is a tone between two of them; they
- * are all taken in all the time. */
+/* Another band of five bins with each version, with a tone between two bins in its middle;
+ * snapshots of all bins are always collected. */
 static void move_bands(site *site, const sonar_mvdr_spec *spec) {
     static const size_t bands[][2] = {{1, 3}, {0, 5}, {4, 1}, {0, 2}, {2, 2}};
     enum { STEP = 3, STEPS = 5 };
@@ -492,8 +492,8 @@ MVDR_CASE(live_bands) {
         }
 }
 
-/* Parameters say whether their turns are those before: versions that differ in a mask, in the turns
- * or in neither, with and without new snapshots, as a stage sees them that always begins anew. */
+/* Parameters say whether their turns have changed: versions that differ in a mask, in the turns or
+ * in neither, with and without new snapshots, compared with a new stage each time. */
 static void keep_tables(site *site, const sonar_mvdr_spec *spec) {
     enum { STEP = 2, STEPS = 9 };
     const size_t stride = spec->bins * spec->sensors;
@@ -502,7 +502,7 @@ static void keep_tables(site *site, const sonar_mvdr_spec *spec) {
     sonar_c32 *x = mvdr_record(&f, STEPS * STEP, (mvdr_wave[]){{70, 25}, {120, 10}}, 2, 31);
     uint64_t made = 1;
     for (size_t i = 0; i < STEPS; i++) {
-        mvdr_fixture anew;
+        mvdr_fixture reference;
         if (i % 3 == 1)
             f.used[4] = !f.used[4];
         if (i % 4 == 2) {
@@ -513,18 +513,18 @@ static void keep_tables(site *site, const sonar_mvdr_spec *spec) {
         mvdr_renew(&f);
         f.params.far_mvdr.made = f.params.near_mvdr.made = made;
         mvdr_run(&f, i % 2 ? 0 : STEP, x + i * STEP * stride);
-        mvdr_open_alone(&anew, site, spec);
-        memcpy(anew.position_m, f.position_m, 3 * spec->sensors * sizeof *f.position_m);
-        memcpy(anew.used, f.used, spec->sensors);
-        mvdr_renew(&anew);
+        mvdr_open_alone(&reference, site, spec);
+        memcpy(reference.position_m, f.position_m, 3 * spec->sensors * sizeof *f.position_m);
+        memcpy(reference.used, f.used, spec->sensors);
+        mvdr_renew(&reference);
         for (size_t k = 0; k <= i; k += 2)
-            mvdr_run(&anew, STEP, x + k * STEP * stride);
-        expect_same(site, &f, &anew, "tables");
+            mvdr_run(&reference, STEP, x + k * STEP * stride);
+        expect_same(site, &f, &reference, "tables");
         for (size_t p = 0; p < spec->ranges * spec->directions; p++)
-            site_expect(site, fabs((double)(f.near[p] / anew.near[p]) - 1) < 1e-3,
+            site_expect(site, fabs((double)(f.near[p] / reference.near[p]) - 1) < 1e-3,
                         "step %zu, point %zu: %g, %g", i, p, (double)f.near[p],
-                        (double)anew.near[p]);
-        mvdr_close(&anew);
+                        (double)reference.near[p]);
+        mvdr_close(&reference);
     }
     free(x);
     mvdr_close(&f);
@@ -624,7 +624,7 @@ MVDR_CASE(wrong_shapes) {
     mvdr_close(&f);
 }
 
-/* Whether a stage of `spec` goes on under these values. */
+/* Whether a stage of `spec` continues with these values. */
 static void expect_accepted(site *site, const sonar_mvdr_spec *spec, const sonar_mvdr_spec *live,
                             bool accepted, const char *what) {
     mvdr_fixture f;
@@ -643,7 +643,7 @@ static void expect_accepted(site *site, const sonar_mvdr_spec *spec, const sonar
     mvdr_close(&f);
 }
 
-/* Values that the spec may not have either, and what there is no room for. */
+/* Values that are invalid in the spec, too, and features without reserved memory. */
 MVDR_CASE(wrong_live_values) {
     const sonar_mvdr_spec spec = mvdr_spec(4, 5, 6, 0);
     sonar_mvdr_spec limited = spec, musical = spec, live = spec;
@@ -666,11 +666,11 @@ MVDR_CASE(wrong_live_values) {
     live = limited, live.dmr = 1;
     expect_accepted(site, &limited, &live, false, "a limit and modes");
     live = musical, live.music = SONAR_MODES_COUNTED;
-    expect_accepted(site, &musical, &live, false, "nobody counts");
+    expect_accepted(site, &musical, &live, false, "sources are not counted");
     live.music = -2, expect_accepted(site, &musical, &live, false, "-2 sources");
 }
 
-/* A near field without its turns or its shape, and one that the spec does not have. */
+/* A near field without its turns or its shape, and one that is not in the spec. */
 MVDR_CASE(wrong_near_field) {
     sonar_mvdr_spec spec = mvdr_spec(4, 5, 6, 0);
     sonar_error err = {0};

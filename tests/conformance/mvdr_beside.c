@@ -28,8 +28,8 @@ void beside_begin(beside *b, site *site, const sonar_mvdr_spec *spec, const site
     site_take(path);
     mvdr_open_alone(&b->f, site, spec);
     site_take(NULL);
-    mvdr_open_alone(&b->anew, site, spec);
-    b->anew.wants_eigenvalues = true;
+    mvdr_open_alone(&b->reference, site, spec);
+    b->reference.wants_eigenvalues = true;
     b->held = calloc(b->length * spec->bins * spec->sensors, sizeof *b->held);
 }
 
@@ -42,7 +42,7 @@ void beside_end(beside *b) {
                 b->worst_db);
     free(b->held);
     mvdr_close(&b->f);
-    mvdr_close(&b->anew);
+    mvdr_close(&b->reference);
 }
 
 void beside_expect_followed(const beside *b, double share) {
@@ -65,28 +65,29 @@ unsigned beside_age(const beside *b, size_t bin) {
 void beside_compare(beside *b) {
     enum { POINTS = 5 };
     const size_t bins = b->f.spec.bins;
-    float at_f[POINTS], at_anew[POINTS];
-    double db = oracle_worst_db(bins * BESIDE_LOOKS, b->f.spectrum, b->anew.spectrum);
+    float at_f[POINTS], at_reference[POINTS];
+    double db = oracle_worst_db(bins * BESIDE_LOOKS, b->f.spectrum, b->reference.spectrum);
     const uint64_t *turns = b->f.turns + b->windows % BESIDE_LOOKS * b->f.spec.sensors / POINTS;
     mvdr_evaluate(&b->f, POINTS, turns, at_f);
-    mvdr_evaluate(&b->anew, POINTS, turns, at_anew);
-    db = fmax(db, oracle_worst_db(POINTS, at_f, at_anew));
+    mvdr_evaluate(&b->reference, POINTS, turns, at_reference);
+    db = fmax(db, oracle_worst_db(POINTS, at_f, at_reference));
     site_expect(b->site, db < 1e-3, "window %zu: %g dB", b->windows, db);
     b->worst_db = fmax(b->worst_db, db);
     b->judged++;
     if (!look_inside)
-        b->followed += memcmp(b->f.spectrum, b->anew.spectrum, BESIDE_LOOKS * sizeof(float)) != 0;
+        b->followed +=
+            memcmp(b->f.spectrum, b->reference.spectrum, BESIDE_LOOKS * sizeof(float)) != 0;
     for (size_t bin = 0; bin < bins; bin++) {
-        site_expect(b->site, mvdr_flags(&b->f, bin) == mvdr_flags(&b->anew, bin),
+        site_expect(b->site, mvdr_flags(&b->f, bin) == mvdr_flags(&b->reference, bin),
                     "window %zu: flags", b->windows);
         site_expect(b->site,
                     mvdr_info(&b->f, bin, SONAR_MVDR_SNAPSHOTS) ==
-                        mvdr_info(&b->anew, bin, SONAR_MVDR_SNAPSHOTS),
+                        mvdr_info(&b->reference, bin, SONAR_MVDR_SNAPSHOTS),
                     "window %zu: snapshots", b->windows);
         for (int field = SONAR_MVDR_DELTA; field <= SONAR_MVDR_LEVEL;
              field += SONAR_MVDR_LEVEL - SONAR_MVDR_DELTA) {
             const double one = (double)mvdr_info(&b->f, bin, field);
-            const double other = (double)mvdr_info(&b->anew, bin, field);
+            const double other = (double)mvdr_info(&b->reference, bin, field);
             const double rounding = field == SONAR_MVDR_LEVEL ? 1e-6 : 0; /* of 1 less a sum */
             site_expect(b->site, fabs(one - other) <= 1e-3 * fabs(other) + rounding,
                         "field %d: %g, %g", field, one, other);
@@ -104,8 +105,8 @@ void beside_window(beside *b, size_t count, const sonar_c32 *x, bool judged) {
     b->followed += beside_age(b, 0) > 0;
     if (!judged)
         return;
-    mvdr_reset(&b->anew);
-    mvdr_run(&b->anew, l, b->held);
+    mvdr_reset(&b->reference);
+    mvdr_run(&b->reference, l, b->held);
     beside_compare(b);
 }
 
@@ -125,7 +126,7 @@ void beside_go_on(beside *b, size_t windows, const mvdr_wave *waves, size_t n, u
 
 void beside_both(beside *b, const sonar_c32 *x) {
     mvdr_run(&b->f, 1, x);
-    mvdr_run(&b->anew, 1, x);
+    mvdr_run(&b->reference, 1, x);
     b->windows++;
     b->followed += beside_age(b, 0) > 0;
     beside_compare(b);

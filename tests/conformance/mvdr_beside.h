@@ -11,7 +11,7 @@ enum { BESIDE_LOOKS = 45 }; /* directions */
 /* Two stages with the same input, and the last snapshots. */
 typedef struct beside {
     site *site;
-    mvdr_fixture f, anew;
+    mvdr_fixture f, reference;
     sonar_c32 *held; /* [L][bin][sensor], the newest last */
     size_t length, windows, judged;
     size_t followed; /* windows with an updated inverse; if this cannot be read, windows whose bits

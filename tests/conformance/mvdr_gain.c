@@ -19,7 +19,7 @@ static sonar_mvdr_spec gain_spec(size_t sensors, size_t snapshots, double alpha,
     return spec;
 }
 
-/* ---- beside the oracle ----------------------------------------------------------------------- */
+/* ---- compared with the oracle ---------------------------------------------------------------- */
 
 /* All directions, and the number of limited ones; directions at the limit may be either. */
 static void expect_limited(const mvdr_fixture *f, size_t count, const sonar_c32 *x,
@@ -158,7 +158,7 @@ MVDR_CASE(gain_limit_near_and_far) {
     }
 }
 
-/* ---- what it leaves, and what it does -------------------------------------------------------- */
+/* ---- unchanged directions, and the effect ---------------------------------------------------- */
 
 /* Directions with enough gain equal those of Jacobi without a limit, bit for bit. In other
  * directions the limit never reduces power, and a higher limit adds more. */

@@ -66,7 +66,7 @@ MVDR_CASE(inverse_of_short_blocks) {
     pass(site, &spec, 40, 0.002, 0.1);
 }
 
-/* ---- what comes and goes --------------------------------------------------------------------- */
+/* ---- snapshots that enter and leave ---------------------------------------------------------- */
 
 static void step_by_step(site *site, const sonar_mvdr_spec *spec) {
     static const size_t steps[] = {1, 2, 0, 1, 3, 1, 1, 20, 1, 4, 1, 1, 1, 75, 1, 1};
@@ -110,7 +110,7 @@ static void fill_twice(site *site, const sonar_mvdr_spec *spec, double level_db,
     sonar_c32 *x = mvdr_record(&b.f, l, (mvdr_wave[]){{70, level_db}}, 1, 4);
     for (size_t u = 0; u < 2 * l; u++) {
         if (u == l + 50)
-            mvdr_reset(&b.f), mvdr_reset(&b.anew);
+            mvdr_reset(&b.f), mvdr_reset(&b.reference);
         beside_both(&b, x + u % l * n);
     }
     beside_expect_followed(&b, least);
@@ -213,8 +213,8 @@ MVDR_CASE(inverse_another_loading) {
         const unsigned age = beside_age(&b, 0);
         sonar_mvdr_spec live = spec;
         live.eps *= steps[i];
-        b.f.params.mvdr = b.anew.params.mvdr = &live;
-        b.f.params.version++, b.anew.params.version++;
+        b.f.params.mvdr = b.reference.params.mvdr = &live;
+        b.f.params.version++, b.reference.params.version++;
         beside_go_on(&b, 1, waves, 2, 19);
         beside_expect_age(&b, 0, i < 4 ? age + 1 : 0);
         beside_go_on(&b, 20, waves, 2, 20);
@@ -223,9 +223,9 @@ MVDR_CASE(inverse_another_loading) {
     }
 }
 
-/* ---- windows that want something else -------------------------------------------------------- */
+/* ---- windows with other requests ------------------------------------------------------------- */
 
-static void nobody(beside *b, uint64_t seed) {
+static void run_unrequested(beside *b, uint64_t seed) {
     const sonar_mvdr_spec *spec = &b->f.spec;
     const size_t stride = spec->bins * spec->sensors;
     const sonar_work work = {.params = &b->f.params};
@@ -259,14 +259,14 @@ static void change_everything(site *site, bool forward_backward) {
         beside_go_on(&b, 1 + (size_t)i % 5, waves, 1, 100 + i);
         live.loading = i % 6 == 0 ? SONAR_LOADING_NOISE : SONAR_LOADING_TRACE;
         live.source_count = i % 6 == 1 ? SONAR_COUNT_MDL : SONAR_COUNT_OFF;
-        b.f.params.mvdr = b.anew.params.mvdr = &live;
-        b.f.params.version++, b.anew.params.version++;
+        b.f.params.mvdr = b.reference.params.mvdr = &live;
+        b.f.params.version++, b.reference.params.version++;
         b.f.wants_eigenvalues = i % 6 == 2;
         if (i % 6 == 3)
-            nobody(&b, 200 + i);
+            run_unrequested(&b, 200 + i);
         if (i % 6 == 4 || i % 6 == 5) {
-            b.f.used[sensor] = b.anew.used[sensor] = i % 6 == 5;
-            mvdr_renew(&b.f), mvdr_renew(&b.anew);
+            b.f.used[sensor] = b.reference.used[sensor] = i % 6 == 5;
+            mvdr_renew(&b.f), mvdr_renew(&b.reference);
         }
     }
     beside_expect_followed(&b, 0.08);

@@ -263,6 +263,7 @@ MVDR_CASE(impossible_modes) {
     const sonar_mvdr_spec good = mvdr_spec(4, 5, 6, 0);
     sonar_mvdr_spec spec = good;
     spec.dmr = -2, mvdr_refused(site, "-2 modes", &spec), spec = good;
-    spec.dmr = SONAR_MODES_COUNTED, mvdr_refused(site, "nobody counts", &spec), spec = good;
+    spec.dmr = SONAR_MODES_COUNTED, mvdr_refused(site, "sources are not counted", &spec),
+    spec = good;
     spec.dmr = 1, spec.solver = SONAR_MVDR_CHOLESKY, mvdr_refused(site, "no vectors", &spec);
 }

@@ -13,7 +13,7 @@ enum { T = 37, BINS = 3 };
 
 static const mvdr_wave SHIPS[] = {{50.5, 40}, {81, 20}, {120, 10}};
 
-/* ---- beside the oracle ----------------------------------------------------------------------- */
+/* ---- compared with the oracle ---------------------------------------------------------------- */
 
 /* K of a bin, by the specification. */
 static size_t sources_of(const mvdr_fixture *f, size_t bin, size_t count, const sonar_c32 *x) {
@@ -332,7 +332,7 @@ MVDR_CASE(impossible_music) {
     sonar_error err = {0};
     mvdr_fixture f;
     spec.music = -2, mvdr_refused(site, "-2 sources", &spec);
-    spec.music = SONAR_MODES_COUNTED, mvdr_refused(site, "nobody counts", &spec);
+    spec.music = SONAR_MODES_COUNTED, mvdr_refused(site, "sources are not counted", &spec);
     for (int on = 0; on < 2; on++) { /* of another length, and where there is none */
         spec.music = on;
         mvdr_open(&f, site, &spec);

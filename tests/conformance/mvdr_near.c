@@ -43,7 +43,7 @@ static sonar_c32 *near_scene(const mvdr_fixture *f, size_t count, uint64_t seed)
     return x;
 }
 
-/* ---- beside the oracle ----------------------------------------------------------------------- */
+/* ---- compared with the oracle ---------------------------------------------------------------- */
 
 /* In three steps, so that the ring wraps; a sensor is masked before the last. */
 static void near_beside_oracle(site *site, sonar_mvdr_spec spec, size_t count, size_t masked) {
@@ -234,7 +234,7 @@ MVDR_CASE(near_field_unwanted) {
     }
 }
 
-/* ---- what it is for -------------------------------------------------------------------------- */
+/* ---- purpose --------------------------------------------------------------------------------- */
 
 /* The conventional beam's broadband power at a point, of `count` snapshots. */
 static double conventional(const mvdr_fixture *f, double az_deg, double range_m, size_t count,
