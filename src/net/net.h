@@ -144,6 +144,9 @@ typedef struct sonar_zap sonar_zap;
 sonar_code sonar_zap_create(void *zmq_context, const sonar_host *host, sonar_zap **zap,
                             sonar_error *err);
 void sonar_zap_destroy(sonar_zap *zap);
+/* False once the thread has ended by itself because its socket failed: libzmq then admits no one.
+ * Any thread. */
+bool sonar_zap_alive(const sonar_zap *zap);
 /* From now on these keys may connect to sockets of the domain, and no other. *fewer: some that
  * might before may not any more; connections that have been let in stay until they are cut. Any
  * thread; SONAR_ENOMEM, and nothing has changed. */

@@ -57,7 +57,7 @@ struct sonar_zap {
     const sonar_host *host;
     void *socket; /* ROUTER; the thread's once it runs */
     int wake;
-    atomic_bool stopping;
+    atomic_bool stopping, ended;
     pthread_t thread;
     bool started;
     pthread_mutex_t lock; /* the lists */
@@ -260,6 +260,7 @@ static void *zap_main(void *arg) {
         }
         wait_ms = answer_due(zap);
     }
+    atomic_store(&zap->ended, true);
     return NULL;
 }
 
@@ -313,6 +314,10 @@ void sonar_zap_destroy(sonar_zap *zap) {
         sonar_keyring_clear(&zap->allowed[i]);
     pthread_mutex_destroy(&zap->lock);
     free(zap);
+}
+
+bool sonar_zap_alive(const sonar_zap *zap) {
+    return !atomic_load(&zap->ended);
 }
 
 sonar_code sonar_zap_allow(sonar_zap *zap, sonar_domain domain, const sonar_keyring *keys,

@@ -203,6 +203,8 @@ static sonar_code verdict(const sonar_pipeline *p, bool gave_up, sonar_error *er
         return sonar_fail(err, SONAR_ESTATE, "ingest", "the socket for samples has failed");
     if (p->output && !sonar_output_alive(p->output))
         return sonar_fail(err, SONAR_ESTATE, "output", "the socket for results has failed");
+    if (!sonar_zap_alive(p->zap))
+        return sonar_fail(err, SONAR_ESTATE, "security", "the thread that admits peers has failed");
     return SONAR_OK;
 }
 
