@@ -92,7 +92,7 @@ def try_page(folder):
     script = block("sh", "keys").replace("/etc/sonard", str(etc))
     code, text = run(node, "bash", "-e", "-c", script)
     assert code == 0, text
-    check = block("sh", "look and start").replace("/etc/sonard", str(etc))
+    check = block("sh", "check and start").replace("/etc/sonard", str(etc))
     expect("check", run(node, "bash", "-e", "-c", check), "keys allowed: 1 to send, 1 to read")
     home = folder / "other"  # the other machine: only secret certificates and the configuration
     home.mkdir()
