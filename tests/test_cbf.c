@@ -27,6 +27,33 @@ CBF_CASES(AT_LAZY_DEVICE)
 CBF_LONG_CASES(AT_CPU)
 #endif
 
+/* ---- kernels of a line ----------------------------------------------------------------------- */
+
+/* Each instruction set that this processor has; one that it lacks takes the general path, as does
+ * "none". */
+Test(cbf, every_kernel_of_a_line) {
+    static const site_path kernel[] = {
+        {"line/x86-64-v4", {{"cbf.line", "x86-64-v4"}}},
+        {"line/x86-64-v3", {{"cbf.line", "x86-64-v3"}}},
+        {"line/baseline", {{"cbf.line", "baseline"}}},
+        {"line/none", {{"cbf.line", "none"}}},
+    };
+    static const site_case what[] = {CBF_ROW(sizes) CBF_ROW(deep_side_lobes_of_a_shaded_line)
+                                         CBF_ROW(very_long_line_far_off_broadside)
+                                             CBF_ROW(parts_are_complex_beams) CBF_ROW(live_bands)};
+    sonar_host host = *sonar_host_serial();
+    host.choice = site_choose;
+    for (size_t i = 0; i < sizeof kernel / sizeof *kernel; i++) {
+        site site = site_open(sonar_backend_cpu(), &host);
+        site.quick = true;
+        site_take(&kernel[i]);
+        for (size_t c = 0; c < sizeof what / sizeof *what; c++)
+            cr_expect(site_try(&site, &what[c]), "%s: %s", kernel[i].name, what[c].name);
+        site_take(NULL);
+        site_close(&site);
+    }
+}
+
 /* ---- parts of an array ----------------------------------------------------------------------- */
 
 enum { WHOLE = 37, FIRST = 13, LOOKS = 9, NEAR = 2, BINS = 23, BAND = 11, TIMES = 3, POINTS = 5 };

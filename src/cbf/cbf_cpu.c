@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Conventional beamformer on the CPU, for any geometry: nothing is stored per direction and bin.
+ * Conventional beamformer on the CPU. The far field of a uniform line has a path of its own
+ * (line.h); what follows is for any geometry and for the near field: nothing is stored per
+ * direction and bin.
  *
  * A task is one block of bins times one tile of look points (far-field directions, or points of the
  * near field). It goes through the sensors tile by tile; the tile's bins are copied into planes of
@@ -13,6 +15,8 @@
  */
 #include "cbf/cbf.h"
 
+#include "cbf/cpu.h"
+#include "cbf/line.h"
 #include "core/core.h"
 
 #include <math.h>
@@ -26,7 +30,8 @@ enum {
     ROW = BLOCK_BINS + 1, /* odd: rows of neighbouring vectors do not share cache sets */
     POINT_TILE = 32,      /* points that share one copy of the input */
     GROUP = 4,            /* snapshots that share one steering vector */
-    GROUP_LEAST = 3       /* fewer are faster one by one */
+    GROUP_LEAST = 3,      /* fewer are faster one by one */
+    LINE_BINS = 8         /* of a task on the line's path */
 };
 
 typedef float lanes __attribute__((vector_size(LANES * sizeof(float))));
@@ -54,8 +59,15 @@ struct block {
     bool in_band;
 };
 
+/* The input's bins cut into blocks: below the band, in it, above it; room for any band. */
+struct cuts {
+    struct block *block;
+    size_t blocks, band_block, band_blocks, most_bins;
+};
+
 /* What the tasks of one parallel call share. */
 struct job {
+    const struct cuts *cuts;
     const struct block *block;
     size_t blocks, points;
     const uint64_t *turns; /* [point][sensor] */
@@ -71,21 +83,22 @@ struct job {
 struct cbf {
     sonar_cbf_spec spec;
     const sonar_host *host;
-    struct block *block; /* below the band, in it, above it; room for any band */
-    size_t blocks, band_block, band_blocks;
-    size_t capacity;         /* points of one job */
-    double *energy;          /* [block of the band][capacity] */
-    struct scratch *scratch; /* [worker] */
-    sonar_buffer x;          /* input of the last execute, lent by the caller */
+    struct cuts any, line_cuts; /* of the general path, of the line's */
+    line *line;                 /* NULL: none */
+    size_t capacity;            /* points of one job */
+    double *energy;             /* [block of the band][point of the job] */
+    struct scratch *scratch;    /* [worker] */
+    double *power;              /* [worker][direction] on the line's path */
+    sonar_buffer x;             /* input of the last execute, lent by the caller */
     struct job job;
 };
 
 /* ---- steering vectors ------------------------------------------------------------------------ */
 
-/* exp(+j 2 pi bin turns) of n sensors. Integer arithmetic reduces the phase to an octant exactly;
- * Taylor's series up to 45 degrees are then good to float32 rounding. */
-SONAR_MULTIARCH static void steer(const uint64_t *turns, size_t n, uint64_t bin, float *re,
-                                  float *im) {
+/* Integer arithmetic reduces the phase to an octant exactly; Taylor's series up to 45 degrees are
+ * then good to float32 rounding. */
+SONAR_MULTIARCH void sonar_cbf_steer(const uint64_t *turns, size_t n, uint64_t bin, float *re,
+                                     float *im) {
     const float radians = (float)(2 * M_PI / 4294967296.0);
     for (size_t k = 0; k < n; k++) {
         uint32_t phase = (uint32_t)((bin * turns[k]) >> 32);
@@ -102,8 +115,8 @@ SONAR_MULTIARCH static void steer(const uint64_t *turns, size_t n, uint64_t bin,
 
 /* Lanes beyond the n-th sensor keep what was there, which is finite, and meet an input of zero. */
 static void steer_tile(const uint64_t *turns, size_t n, uint64_t middle, struct wave *wave) {
-    steer(turns, n, middle, wave->start_re, wave->start_im);
-    steer(turns, n, 1, wave->rotation_re, wave->rotation_im);
+    sonar_cbf_steer(turns, n, middle, wave->start_re, wave->start_im);
+    sonar_cbf_steer(turns, n, 1, wave->rotation_re, wave->rotation_im);
 }
 
 /* ---- the inner loop -------------------------------------------------------------------------- */
@@ -328,6 +341,16 @@ static void sum_powers(const struct cbf *cbf, const struct block *block, size_t 
     }
 }
 
+/* Energies of a block of the band. */
+static double *band_row(const struct cbf *cbf, const struct block *block) {
+    const struct cuts *cuts = cbf->job.cuts;
+    return cbf->energy + (size_t)(block - cuts->block - cuts->band_block) * cbf->job.points;
+}
+
+static float *lofar_row(const struct job *job, size_t bin) {
+    return (float *)job->lofar->data + (ptrdiff_t)bin * job->lofar->stride[0];
+}
+
 static void beam_task(void *arg, size_t index, size_t worker) {
     struct cbf *cbf = arg;
     const struct job *job = &cbf->job;
@@ -338,17 +361,13 @@ static void beam_task(void *arg, size_t index, size_t worker) {
     const struct block *block = job->block + index / tiles;
     double outside[POINT_TILE], *energy = outside;
     if (block->in_band)
-        energy =
-            cbf->energy + (size_t)(block - cbf->block - cbf->band_block) * cbf->capacity + first;
+        energy = band_row(cbf, block) + first;
     sum_powers(cbf, block, first, points, scratch);
     if (job->part)
         return;
     memset(energy, 0, points * sizeof *energy);
     for (size_t b = 0; b < block->bins; b++) {
-        float *lofar = NULL;
-        if (job->lofar)
-            lofar = (float *)job->lofar->data +
-                    (ptrdiff_t)(block->first + b) * job->lofar->stride[0] + first;
+        float *lofar = job->lofar ? lofar_row(job, block->first + b) + first : NULL;
         for (size_t p = 0; p < points; p++) {
             double power = job->power_scale * scratch->power[p][b];
             energy[p] += power;
@@ -358,12 +377,67 @@ static void beam_task(void *arg, size_t index, size_t worker) {
     }
 }
 
+/* ---- one task on the line's path ------------------------------------------------------------- */
+
+/* As keep_parts; the beams are those against sensor 0's phase. */
+static void keep_line_parts(const struct job *job, const sonar_c32 *beam, size_t bin,
+                            uint64_t absolute_bin, size_t snapshot) {
+    sonar_c32 *to = job->part + (snapshot * job->part_bins + bin - job->part_first) * job->points;
+    for (size_t p = 0; p < job->points; p++) {
+        const uint64_t *first = job->turns + p * job->turns_row;
+        float c, s;
+        sonar_cbf_steer(first, 1, absolute_bin, &c, &s);
+        to[p].re = (float)job->part_scale * (c * beam[p].re + s * beam[p].im);
+        to[p].im = (float)job->part_scale * (c * beam[p].im - s * beam[p].re);
+    }
+}
+
+/* Powers of all points at one bin, summed over the snapshots; or the parts, kept. */
+static void line_bin(const struct cbf *cbf, size_t bin, size_t worker, double *power) {
+    const struct job *job = &cbf->job;
+    const uint64_t absolute_bin = cbf->spec.first_bin + bin;
+    memset(power, 0, job->points * sizeof *power);
+    for (size_t s = 0; s < cbf->x.shape[0]; s++) {
+        const sonar_c32 *x = (const sonar_c32 *)cbf->x.data + (ptrdiff_t)s * cbf->x.stride[0] +
+                             (ptrdiff_t)bin * cbf->x.stride[1];
+        const sonar_c32 *y = line_beams(cbf->line, x, job->shading, absolute_bin, worker);
+        if (job->part)
+            keep_line_parts(job, y, bin, absolute_bin, s);
+        for (size_t p = 0; p < job->points; p++)
+            power[p] += (double)y[p].re * (double)y[p].re + (double)y[p].im * (double)y[p].im;
+    }
+}
+
+static void line_task(void *arg, size_t index, size_t worker) {
+    const struct cbf *cbf = arg;
+    const struct job *job = &cbf->job;
+    const struct block *block = job->block + index;
+    double *power = cbf->power + worker * cbf->spec.directions;
+    double *energy = block->in_band ? band_row(cbf, block) : NULL;
+    if (energy)
+        memset(energy, 0, job->points * sizeof *energy);
+    for (size_t b = block->first; b < block->first + block->bins; b++) {
+        float *lofar = job->lofar ? lofar_row(job, b) : NULL;
+        line_bin(cbf, b, worker, power);
+        for (size_t p = 0; p < job->points && !job->part; p++) {
+            const double scaled = job->power_scale * power[p];
+            if (energy)
+                energy[p] += scaled;
+            if (lofar)
+                lofar[p] = (float)scaled;
+        }
+    }
+}
+
 /* ---- jobs ------------------------------------------------------------------------------------ */
 
 static void run(struct cbf *cbf, const struct job *job) {
     size_t tiles = (job->points + POINT_TILE - 1) / POINT_TILE;
     cbf->job = *job;
-    cbf->host->parallel(cbf->host->ctx, job->blocks * tiles, beam_task, cbf);
+    if (job->cuts == &cbf->line_cuts)
+        cbf->host->parallel(cbf->host->ctx, job->blocks, line_task, cbf);
+    else
+        cbf->host->parallel(cbf->host->ctx, job->blocks * tiles, beam_task, cbf);
 }
 
 /* (fs/N) sum over the band, block by block. */
@@ -371,17 +445,18 @@ static void band_energy(const struct cbf *cbf, float *out) {
     double bin_hz = cbf->spec.fs_hz / (double)cbf->spec.length;
     for (size_t p = 0; p < cbf->job.points; p++) {
         double sum = 0;
-        for (size_t i = 0; i < cbf->band_blocks; i++)
-            sum += cbf->energy[i * cbf->capacity + p];
+        for (size_t i = 0; i < cbf->job.cuts->band_blocks; i++)
+            sum += cbf->energy[i * cbf->job.points + p];
         out[p] = (float)(bin_hz * sum);
     }
 }
 
-static struct job band_job(const struct cbf *cbf, const sonar_params *params, size_t points,
-                           const uint64_t *turns) {
+static struct job band_job(const struct cbf *cbf, const struct cuts *cuts,
+                           const sonar_params *params, size_t points, const uint64_t *turns) {
     double sum = params->shading_sum, snapshots = (double)cbf->x.shape[0];
-    return (struct job){.block = cbf->block + cbf->band_block,
-                        .blocks = cbf->band_blocks,
+    return (struct job){.cuts = cuts,
+                        .block = cuts->block + cuts->band_block,
+                        .blocks = cuts->band_blocks,
                         .points = points,
                         .turns = turns,
                         .turns_row = cbf->spec.sensors,
@@ -400,30 +475,40 @@ static void take_parts(const struct cbf *cbf, const sonar_params *params, sonar_
 
 /* ---- the stage ------------------------------------------------------------------------------- */
 
-static void add_blocks(struct cbf *cbf, size_t first, size_t bins, bool in_band) {
-    size_t parts = (bins + BLOCK_BINS - 1) / BLOCK_BINS;
+static void add_blocks(struct cuts *cuts, size_t first, size_t bins, bool in_band) {
+    size_t parts = (bins + cuts->most_bins - 1) / cuts->most_bins;
     for (size_t i = 0; i < parts; i++) {
         size_t from = bins * i / parts, to = bins * (i + 1) / parts;
-        cbf->block[cbf->blocks++] = (struct block){first + from, to - from, in_band};
+        cuts->block[cuts->blocks++] = (struct block){first + from, to - from, in_band};
     }
 }
 
-static void cut_bins(struct cbf *cbf) {
-    size_t below = cbf->spec.cbf_first - cbf->spec.first_bin, band = cbf->spec.cbf_bins;
-    cbf->blocks = 0;
-    add_blocks(cbf, 0, below, false);
-    cbf->band_block = cbf->blocks;
-    add_blocks(cbf, below, band, true);
-    cbf->band_blocks = cbf->blocks - cbf->band_block;
-    add_blocks(cbf, below + band, cbf->spec.bins - below - band, false);
+static void cut_bins(const sonar_cbf_spec *spec, struct cuts *cuts) {
+    size_t below = spec->cbf_first - spec->first_bin, band = spec->cbf_bins;
+    cuts->blocks = 0;
+    add_blocks(cuts, 0, below, false);
+    cuts->band_block = cuts->blocks;
+    add_blocks(cuts, below, band, true);
+    cuts->band_blocks = cuts->blocks - cuts->band_block;
+    add_blocks(cuts, below + band, spec->bins - below - band, false);
+}
+
+static bool make_cuts(const sonar_cbf_spec *spec, size_t most_bins, struct cuts *cuts) {
+    cuts->most_bins = most_bins;
+    cuts->block = sonar_alloc(spec->bins / most_bins + 3, sizeof *cuts->block); /* three runs */
+    if (cuts->block)
+        cut_bins(spec, cuts);
+    return cuts->block != NULL;
 }
 
 /* The band of these parameters. */
 static sonar_code take_band(struct cbf *cbf, const sonar_params *params, sonar_error *err) {
     bool changed;
     const sonar_code code = sonar_cbf_renew(&cbf->spec, params, &changed, err);
-    if (changed)
-        cut_bins(cbf);
+    if (changed) {
+        cut_bins(&cbf->spec, &cbf->any);
+        cut_bins(&cbf->spec, &cbf->line_cuts);
+    }
     return code;
 }
 
@@ -431,7 +516,10 @@ static void cbf_destroy(void *stage) {
     struct cbf *cbf = stage;
     if (!cbf)
         return;
-    free(cbf->block);
+    line_destroy(cbf->line);
+    free(cbf->any.block);
+    free(cbf->line_cuts.block);
+    free(cbf->power);
     free(cbf->energy);
     free(cbf->scratch);
     free(cbf);
@@ -449,29 +537,33 @@ static sonar_code cbf_create(const void *spec, const sonar_host *host, void **st
     cbf->spec = *(const sonar_cbf_spec *)spec;
     cbf->host = host;
     cbf->capacity = cbf->spec.directions * sonar_max_size(cbf->spec.ranges, 1);
-    size_t most = cbf->spec.bins / BLOCK_BINS + 3; /* three runs, each rounded up */
-    cbf->block = sonar_alloc(most, sizeof *cbf->block);
+    const size_t bins = cbf->spec.bins, directions = cbf->spec.directions;
+    code = line_create(&cbf->spec, host, &cbf->line, err);
     cbf->scratch = sonar_alloc(host->workers, sizeof *cbf->scratch);
-    cbf->energy = sonar_alloc((cbf->spec.bins + BLOCK_BINS - 1) / BLOCK_BINS * cbf->capacity,
+    cbf->power = sonar_alloc(host->workers * directions, sizeof *cbf->power);
+    cbf->energy = sonar_alloc(sonar_max_size((bins + BLOCK_BINS - 1) / BLOCK_BINS * cbf->capacity,
+                                             (bins + LINE_BINS - 1) / LINE_BINS * directions),
                               sizeof *cbf->energy);
-    if (cbf->block)
-        cut_bins(cbf);
-    if (!cbf->block || !cbf->scratch || !cbf->energy) {
+    if (!code && (!make_cuts(&cbf->spec, BLOCK_BINS, &cbf->any) ||
+                  !make_cuts(&cbf->spec, LINE_BINS, &cbf->line_cuts) || !cbf->scratch ||
+                  !cbf->power || !cbf->energy))
         code = sonar_fail(err, SONAR_ENOMEM, "cbf", "no memory for %zu points", cbf->capacity);
+    if (code)
         cbf_destroy(cbf);
-        return code;
-    }
-    *stage = cbf;
-    return SONAR_OK;
+    else
+        *stage = cbf;
+    return code;
 }
 
 /* One pass over the far field serves both of its surfaces: all bins if the Lofar is wanted. */
 static void far_field(struct cbf *cbf, sonar_buffer *out, const sonar_work *work) {
     const sonar_params *params = work->params;
-    struct job job = band_job(cbf, params, cbf->spec.directions, params->far_cbf.turns);
+    const struct cuts *cuts =
+        cbf->line && line_takes(cbf->line, params) ? &cbf->line_cuts : &cbf->any;
+    struct job job = band_job(cbf, cuts, params, cbf->spec.directions, params->far_cbf.turns);
     if (work->outputs & SONAR_WANT(SONAR_CBF_LOFAR)) {
-        job.block = cbf->block;
-        job.blocks = cbf->blocks;
+        job.block = cuts->block;
+        job.blocks = cuts->blocks;
         job.lofar = &out[SONAR_CBF_LOFAR];
     }
     if (cbf->spec.parts)
@@ -500,8 +592,9 @@ static sonar_code cbf_execute(void *stage, sonar_queue *queue, const sonar_buffe
     if (work->outputs & (SONAR_WANT(SONAR_CBF_AZIMUTH) | SONAR_WANT(SONAR_CBF_LOFAR)))
         far_field(cbf, out, work);
     if (cbf->spec.ranges && work->outputs & SONAR_WANT(SONAR_CBF_NEARFIELD)) {
-        struct job job = band_job(cbf, work->params, cbf->spec.ranges * cbf->spec.directions,
-                                  work->params->near_cbf.turns);
+        struct job job =
+            band_job(cbf, &cbf->any, work->params, cbf->spec.ranges * cbf->spec.directions,
+                     work->params->near_cbf.turns);
         if (cbf->spec.parts)
             take_parts(cbf, work->params, &out[SONAR_CBF_NEARFIELD], &job);
         run(cbf, &job);
@@ -528,7 +621,8 @@ static sonar_code cbf_evaluate(void *stage, sonar_queue *queue, const sonar_buff
     const size_t most = cbf->spec.parts ? points : cbf->capacity; /* of energies */
     for (size_t done = 0; done < points; done += most) {
         const uint64_t *table = (const uint64_t *)turns->data + (ptrdiff_t)done * turns->stride[0];
-        struct job job = band_job(cbf, work->params, sonar_min_size(points - done, most), table);
+        struct job job =
+            band_job(cbf, &cbf->any, work->params, sonar_min_size(points - done, most), table);
         job.turns_row = (size_t)turns->stride[0];
         if (cbf->spec.parts)
             take_parts(cbf, work->params, power, &job);

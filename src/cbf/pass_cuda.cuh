@@ -7,6 +7,7 @@
 #define SONAR_CBF_PASS_CUDA_CUH
 
 #include "cbf/cbf.h"
+#include "cbf/form.h"
 #include "core/cuda_common.cuh"
 
 #include <cuda_pipeline.h>
@@ -40,13 +41,6 @@ enum {
 struct block {
     uint32_t first, bins, segments;
 };
-
-/* Two look points that are each other's mirror image; none: NO_POINT. */
-struct mirror {
-    uint32_t point, image;
-};
-
-constexpr uint32_t NO_POINT = UINT32_MAX;
 
 /* Where a part of an array's y goes, [snapshot][bin][point]; NULL: powers are wanted. */
 struct part {

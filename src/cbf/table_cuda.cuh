@@ -47,50 +47,6 @@ struct staging {
     size_t points;
 };
 
-/* Equal modulo one turn to within 1e-12 turns, which at bin 32768 is less than float32 resolves. */
-static bool same_turns(uint64_t a, uint64_t b) {
-    const int64_t most = 18446744;
-    int64_t difference = (int64_t)(a - b);
-    return difference <= most && difference >= -most;
-}
-
-static bool is_image(const uint64_t *point, const uint64_t *image, size_t sensors) {
-    for (size_t k = 0; k < sensors; k++)
-        if (!same_turns(point[k], image[sensors - 1 - k]))
-            return false;
-    return true;
-}
-
-/* Pairs every point with its image, the first that fits; the count is 0 if more than most_alone
- * have none: such a point costs as much as two. */
-static size_t find_mirrors(const uint64_t *turns, size_t points, size_t sensors, size_t most_alone,
-                           struct mirror *mirror) {
-    size_t count = 0, alone = 0;
-    for (size_t p = 0; p < points; p++)
-        mirror[p].image = NO_POINT; /* here: the point that p is the image of */
-    for (size_t p = 0; p < points; p++) {
-        const uint64_t *own = turns + p * sensors;
-        if (mirror[p].image != NO_POINT)
-            continue;
-        size_t q = p + 1;
-        while (q < points &&
-               !(mirror[q].image == NO_POINT && is_image(own, turns + q * sensors, sensors)))
-            q++;
-        if (q < points)
-            mirror[q].image = (uint32_t)p;
-        alone += q == points && !is_image(own, own, sensors);
-        mirror[p].point = q < points ? (uint32_t)q : NO_POINT;
-        if (alone > most_alone)
-            return 0;
-    }
-    for (size_t p = 0; p < points; p++)
-        if (mirror[p].image == NO_POINT) {
-            uint32_t image = mirror[p].point;
-            mirror[count++] = {(uint32_t)p, image};
-        }
-    return count;
-}
-
 /* Whether every sensor's weight is that of its place in the column times the column's, and both go
  * on evenly. */
 static bool is_line(const uint64_t *turns, size_t points, size_t sensors, size_t span) {
