@@ -188,11 +188,6 @@ double mvdr_level(const sonar_mvdr_spec *spec, const double *d, size_t k, double
 /* From the sums of mvdr_level_freedom. */
 double mvdr_level_of(const sonar_mvdr_spec *spec, double sum, double quiet, double seen,
                      double effective);
-/* Whether rounding hides what f leaves of the snapshots, where f follows from tr (R + delta I)^-1:
- * the `zeros` eigenvalues of R that are zero (none if negative) have 1/delta each of it, but for
- * what rounding makes of them beside the largest, `trace` at most. `left`: share times snapshots.
- */
-bool mvdr_level_drowned(double zeros, double trace, double delta, double left);
 
 /* ---- the stage ------------------------------------------------------------------------------- */
 

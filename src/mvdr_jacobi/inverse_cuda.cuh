@@ -266,7 +266,8 @@ template <uint32_t COLUMNS> __global__ void __launch_bounds__(INVERSE_THREADS) t
     sums.write(v, bin, strip);
 }
 
-/* What the bin's solution by M publishes. `parts`: sums over the new M; 0: it is the old one. */
+/* What the bin's solution by M publishes, or M is let go where rounding hides the level. `parts`:
+ * sums over the new M; 0: it is the old one. */
 __global__ void __launch_bounds__(INVERSE_THREADS) settle(view v, uint32_t parts) {
     const uint32_t bin = blockIdx.x;
     if (!follows(v, bin))
@@ -280,7 +281,11 @@ __global__ void __launch_bounds__(INVERSE_THREADS) settle(view v, uint32_t parts
     __syncthreads();
     const double level =
         mvdr_inverse_share(v.n, s.delta, state.apart, s.trace, s.energy, s.count, v.images);
-    report(v, bin, {0, 0, true}, {state.delta, false, false}, level, s.count, 0);
+    const double left = s.count * v.images;
+    if (!mvdr_level_drowned(v.n - left, state.most, state.delta, level * left))
+        report(v, bin, {0, 0, true}, {state.delta, false, false}, level, s.count, 0);
+    else if (threadIdx.x == 0)
+        let_go(v, bin, true);
 }
 
 /* M = unit X X^H of the bins that want it, over 64 rows and a panel's columns. Grid: panels times

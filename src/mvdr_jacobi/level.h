@@ -18,7 +18,9 @@
 #ifndef SONAR_MVDR_JACOBI_LEVEL_H
 #define SONAR_MVDR_JACOBI_LEVEL_H
 
+#include <float.h>
 #include <math.h>
+#include <stdbool.h>
 
 #ifdef __CUDACC__
 #define MVDR_BOTH __host__ __device__
@@ -76,6 +78,16 @@ MVDR_BOTH static inline double mvdr_level_share(double freedom, double snapshots
         share = 1 - f / snapshots;
     }
     return share > 1e-12 ? share < 1 ? share : 1 : 1e-12;
+}
+
+/* Whether rounding hides what f leaves of the snapshots, where f follows from tr (R + delta I)^-1:
+ * the `zeros` eigenvalues of R that are zero (none if negative) have 1/delta each of it, but for
+ * what rounding makes of them beside the largest, `trace` at most. `left`: share times snapshots.
+ */
+MVDR_BOTH static inline bool mvdr_level_drowned(double zeros, double trace, double delta,
+                                                double left) {
+    const double close = 5e-4; /* 0.002 dB */
+    return zeros > 0 && zeros * DBL_EPSILON * trace > close * delta * left;
 }
 
 #endif

@@ -7,7 +7,6 @@
 #include "mvdr_jacobi/internal.h"
 #include "mvdr_jacobi/level.h"
 
-#include <float.h>
 #include <math.h>
 
 static double total(const double *d, size_t begin, size_t end) {
@@ -110,9 +109,4 @@ double mvdr_level(const sonar_mvdr_spec *spec, const double *d, size_t k, double
         quiet += 1 - rest * rest;
     }
     return mvdr_level_of(spec, sum, quiet, seen, effective);
-}
-
-bool mvdr_level_drowned(double zeros, double trace, double delta, double left) {
-    const double close = 5e-4; /* 0.002 dB */
-    return zeros > 0 && zeros * DBL_EPSILON * trace > close * delta * left;
 }

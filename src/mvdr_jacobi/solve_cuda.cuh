@@ -144,23 +144,39 @@ struct solution {
         return load(v, bin, r.d, weights);
     }
 
-    /* X of the loaded matrix to the factor's place, unless it is there; returns the level. */
-    __device__ double by_factor(const room &r, bool all, loaded *to, bool *without_all) const {
-        const bool without = !all && load_without(to);
-        *without_all = without;
-        if (!without)
-            *to = load_by_eigenvalues(r);
+    /* X of the loaded matrix to the factor's place; `diagonal`: that of A^-1, too. */
+    __device__ void make_factor(bool diagonal) const {
         const double delta = v.bin[bin].delta * unit;
-        if (!v.bin[bin].factored) {
-            assemble_panels(x, factor_of(v, bin), m, unit, delta);
-            factor(factor_of(v, bin), padded(m), delta, nullptr, true);
-            if (without)
-                inverse_diagonal(factor_of(v, bin), m, v.d + (size_t)bin * v.most, 0, 1);
-            __syncthreads();
-        }
-        return without ? level_by_inverse(v, weights, factor_of(v, bin), v.d + (size_t)bin * v.most,
-                                          m, delta)
-                       : level_by_eigenvalues(v, weights, r.d, to->delta);
+        assemble_panels(x, factor_of(v, bin), m, unit, delta);
+        factor(factor_of(v, bin), padded(m), delta, nullptr, true);
+        if (diagonal)
+            inverse_diagonal(factor_of(v, bin), m, v.d + (size_t)bin * v.most, 0, 1);
+        __syncthreads();
+    }
+
+    /* X and the level by the loading that is there, unless X is; false where rounding hides the
+     * level. */
+    __device__ bool by_inverse(double *level) const {
+        const bin_state &state = v.bin[bin];
+        const double zeros = (double)m - weights.count * v.images;
+        if (!state.factored)
+            make_factor(true);
+        *level = level_by_inverse(v, weights, factor_of(v, bin), v.d + (size_t)bin * v.most, m,
+                                  state.delta * unit);
+        __syncthreads();
+        return !mvdr_level_drowned(zeros, trace, state.delta,
+                                   *level * weights.effective * v.images);
+    }
+
+    /* Loading and X; returns the level. `all`: by all eigenvalues; *without: not by them. */
+    __device__ double by_factor(const room &r, bool all, loaded *to, bool *without) const {
+        double level;
+        *without = !all && load_without(to) && by_inverse(&level);
+        if (*without)
+            return level;
+        *to = load_by_eigenvalues(r);
+        make_factor(false);
+        return level_by_eigenvalues(v, weights, r.d, to->delta);
     }
 
     /* Loading from eigenvectors and their weights; returns the level. */

@@ -93,6 +93,7 @@
     X(level_forward_backward)                                                                      \
     X(level_overwhelming_loading)                                                                  \
     X(level_without_loading)                                                                       \
+    X(level_next_to_nothing)                                                                       \
     X(level_flags)                                                                                 \
     X(level_trace_fallback)                                                                        \
     X(level_least_loading)                                                                         \
