@@ -985,3 +985,131 @@ Test(detect, ranges_where_the_near_field_peaks) {
         SONAR_OK);
     cr_assert_eq(count, 0, "a broken near field");
 }
+
+/* ---- a tone beside which bins are steered ---------------------------------------------------- */
+
+enum { TOWED = 40 };
+
+/* MVDR's power over white noise of 1, exact, in the bins about a tone: its main lobe's are steered
+ * at it, the others at their centres. */
+typedef struct tonal {
+    sonar_scan scan;
+    double position_m[TOWED][3];
+    float weight[TOWED];
+    double spread_m2[9], tone_hz, az_deg, snr;
+    double ship_az_deg, ship_snr; /* broadband; snr 0: none */
+} tonal;
+
+static const double tonal_c_mps = 1500, tonal_df_hz = 7.8125;
+
+static double share_of(const tonal *t, double hz, double az_deg, double from_hz, double from_deg) {
+    double at[3], from[3], re = 0, im = 0;
+    sonar_scan_unit(&t->scan, az_deg, at);
+    sonar_scan_unit(&t->scan, from_deg, from);
+    for (size_t k = 0; k < TOWED; k++) {
+        double turns = 0;
+        for (size_t i = 0; i < 3; i++)
+            turns += t->position_m[k][i] * (hz * at[i] - from_hz * from[i]) / tonal_c_mps;
+        re += cos(2 * M_PI * turns) / TOWED;
+        im += sin(2 * M_PI * turns) / TOWED;
+    }
+    return re * re + im * im;
+}
+
+/* Of a source in unit noise. */
+static double over_noise(double share, double snr) {
+    return 1 / (1 - share * snr / (1 + snr)) - 1;
+}
+
+static double tonal_power(const tonal *t, double az_deg) {
+    const double bin = floor(t->tone_hz / tonal_df_hz + 0.5);
+    double power = 1;
+    for (int b = -3; b <= 3; b++) {
+        const double centre_hz = (bin + b) * tonal_df_hz,
+                     x = (t->tone_hz - centre_hz) / tonal_df_hz;
+        const double hann = fabs(x) < 1e-9 ? 1 : sin(M_PI * x) / (M_PI * x) / (1 - x * x);
+        const double hz = abs(b) > 1 ? centre_hz : t->tone_hz;
+        power += over_noise(share_of(t, hz, az_deg, t->tone_hz, t->az_deg), t->snr * hann * hann);
+        power += over_noise(share_of(t, hz, az_deg, centre_hz, t->ship_az_deg), t->ship_snr);
+    }
+    return power;
+}
+
+static sonar_code tonal_at(void *ctx, size_t n, const double *az_deg, const double *range_m,
+                           float *power, sonar_error *err) {
+    (void)range_m, (void)err;
+    for (size_t i = 0; i < n; i++)
+        power[i] = (float)tonal_power(ctx, az_deg[i]);
+    return SONAR_OK;
+}
+
+/* A line of 40 at 1.1 m along x, bent by a parabola; scanned as a cone where it is straight. */
+static tonal make_towed(double sag_m) {
+    tonal t = {.tone_hz = 564.9, .snr = 1e4};
+    t.scan.cone = sag_m == 0;
+    t.scan.axis[0] = t.scan.perp[1] = 1;
+    t.scan.wraps = !t.scan.cone;
+    t.scan.beam_width_deg = 0.886 * tonal_c_mps / t.tone_hz / (1.1 * TOWED) / radians;
+    t.scan.count = t.scan.cone ? 721 : 1440;
+    for (size_t i = 0; i < t.scan.count; i++)
+        az_grid[i] = 0.25 * (double)i;
+    t.scan.az_deg = az_grid;
+    for (size_t k = 0; k < TOWED; k++) {
+        const double x = (double)k / (TOWED - 1) * 2 - 1;
+        t.position_m[k][0] = x * 1.1 * (TOWED - 1) / 2;
+        t.position_m[k][1] = sag_m * x * x;
+        t.weight[k] = 1;
+    }
+    sonar_detect_spread(TOWED, &t.position_m[0][0], t.weight, t.spread_m2);
+    return t;
+}
+
+static size_t detect_tonal(tonal *t, bool rule, sonar_detection d[16]) {
+    const double at = t->tone_hz / tonal_df_hz, bin = floor(at + 0.5) - 1;
+    const sonar_detect_spec spec = {.scan = &t->scan,
+                                    .threshold_db = 6,
+                                    .most = 16,
+                                    .tone_reach = rule ? sonar_detect_tone_reach(bin, at - bin) : 0,
+                                    .spread_m2 = t->spread_m2,
+                                    .lambda_m = tonal_c_mps / t->tone_hz};
+    size_t count = 0;
+    for (size_t i = 0; i < t->scan.count; i++)
+        spectrum[i] = (float)tonal_power(t, t->scan.az_deg[i]);
+    cr_assert_eq(
+        sonar_detect(&spec, SONAR_FROM_MVDR, spectrum, NULL, scratch, tonal_at, t, d, &count, NULL),
+        SONAR_OK);
+    return count;
+}
+
+Test(detect, bins_steered_beside_a_tone_make_no_contact) {
+    const double sag_m[] = {0, 0.3, 1};
+    for (size_t i = 0; i < 3; i++) {
+        size_t without = 0;
+        for (double az = 150; az <= 170; az += 3.7) {
+            tonal t = make_towed(sag_m[i]);
+            sonar_detection d[16];
+            t.az_deg = az;
+            without += detect_tonal(&t, false, d) - 1;
+            const size_t count = detect_tonal(&t, true, d);
+            cr_expect_eq(count, 1, "sag %g m, %g deg: %zu contacts, the second at %g", sag_m[i], az,
+                         count, d[1].az_deg);
+            cr_expect_lt(fabs(d[0].az_deg - az), 0.1);
+        }
+        cr_expect_gt(without, 0, "sag %g m", sag_m[i]);
+    }
+}
+
+/* Nor does the rule hide what a bin beside the tone cannot show: 12 dB under it, elsewhere. */
+Test(detect, a_quieter_ship_is_listed_beside_a_tone) {
+    const double sag_m[] = {0, 0.3, 1};
+    for (size_t i = 0; i < 3; i++)
+        for (double az = 30; az <= 120; az += 10) {
+            tonal t = make_towed(sag_m[i]);
+            sonar_detection d[16];
+            bool seen = false;
+            t.az_deg = 160, t.ship_az_deg = az, t.ship_snr = t.snr / 60;
+            for (size_t k = 0, count = detect_tonal(&t, true, d); k < count; k++)
+                seen = seen || fabs(d[k].az_deg - az) < 1;
+            cr_expect(seen, "sag %g m, ship at %g deg", sag_m[i], az);
+        }
+}

@@ -4,7 +4,9 @@
 
 #include "core/core.h"
 #include "manifold/bearings.h"
+#include "manifold/manifold.h"
 
+#include <float.h>
 #include <string.h>
 
 static const double half_beam = 0.5;
@@ -14,6 +16,9 @@ static const double grid_loss_db = 3;
 static const double image_share = 1.256;
 /* What a bin steered beside a tone shows of a contact, and how exactly. */
 static const double beside_share = 0.1, beside_beams = 0.15;
+/* Of delays times c, over the wavelength: the deviation over a line that its beam's width makes,
+ * and that which leaves half of a power, exp(-(2 pi x)^2). */
+static const double beam_rms = 0.256, most_rest = 0.1325;
 static const double prominent = 1.26; /* 1 dB */
 /* A smear's highest ripples over its upper fifth. */
 static const double ripple_margin_db = 5;
@@ -134,15 +139,45 @@ static leaks leaked(const sonar_search *s, const sonar_local_maximum *peak,
     return (leaks){sharp + smeared, image};
 }
 
+static bool is_beside_on_cone(const sonar_search *s, double az_deg, double from_deg) {
+    const double at = cos(az_deg * SONAR_RADIANS), from = cos(from_deg * SONAR_RADIANS);
+    return fabs(at - from) <=
+           s->spec->tone_reach * fmax(fabs(at), fabs(from)) + beside_beams * sonar_beam(s->scan);
+}
+
+/* u^T spread v: the product of the delays from two directions, mean over the sensors, times c^2. */
+static double moment(const double spread_m2[9], const double u[3], const double v[3]) {
+    double sum = 0;
+    for (size_t i = 0; i < 3; i++)
+        for (size_t j = 0; j < 3; j++)
+            sum += u[i] * spread_m2[3 * i + j] * v[j];
+    return sum;
+}
+
+/* By the factor on the delays from one direction that comes nearest to those from the other. */
+static bool is_beside_anywhere(const sonar_search *s, double az_deg, double from_deg) {
+    const double *spread_m2 = s->spec->spread_m2, lambda_m = s->spec->lambda_m;
+    double at[3], from[3];
+    sonar_scan_unit(s->scan, az_deg, at);
+    sonar_scan_unit(s->scan, from_deg, from);
+    const double own = fmax(moment(spread_m2, from, from), DBL_MIN),
+                 both = moment(spread_m2, at, from), factor = both / own;
+    const double rest_m2 = moment(spread_m2, at, at) - factor * both;
+    const double beam_m = beam_rms * lambda_m, most_m = most_rest * lambda_m;
+    return rest_m2 <= most_m * most_m &&
+           fabs(factor - 1) * sqrt(own) <=
+               s->spec->tone_reach * fmax(fabs(factor), 1) * sqrt(own) + beside_beams * beam_m;
+}
+
 /* Whether a bin steered beside a tone can show the stronger one there. */
 static bool is_steered_beside(const sonar_search *s, const sonar_local_maximum *peak,
                               const sonar_local_maximum *stronger) {
-    const double reach = s->adaptive && s->scan->cone ? s->spec->tone_reach : 0;
-    const double at = cos(peak->is.az_deg * SONAR_RADIANS),
-                 from = cos(stronger->is.az_deg * SONAR_RADIANS);
-    return reach > 0 && peak->is.power < beside_share * stronger->is.power &&
-           fabs(at - from) <=
-               reach * fmax(fabs(at), fabs(from)) + beside_beams * sonar_beam(s->scan);
+    if (!s->adaptive || !(s->spec->tone_reach > 0) ||
+        peak->is.power >= beside_share * stronger->is.power)
+        return false;
+    if (s->scan->cone)
+        return is_beside_on_cone(s, peak->is.az_deg, stronger->is.az_deg);
+    return s->spec->spread_m2 && is_beside_anywhere(s, peak->is.az_deg, stronger->is.az_deg);
 }
 
 /* Judges a peak beside the stronger ones. */
@@ -252,6 +287,22 @@ sonar_code sonar_detect_raise(const sonar_detect_spec *spec, float *power, float
 double sonar_detect_tone_reach(double bin, double offset) {
     const double most = 0.3; /* of lower ones all directions would be beside any other */
     return offset != 0 ? fmin((fabs(offset) + 1) / fmax(bin + offset, 1), most) : 0;
+}
+
+void sonar_detect_spread(size_t sensors, const double *position_m, const float *weight,
+                         double spread_m2[9]) {
+    double mean[3] = {0};
+    size_t used = 0;
+    memset(spread_m2, 0, 9 * sizeof *spread_m2);
+    for (size_t k = 0; k < sensors; k++) {
+        used += weight[k] != 0;
+        for (size_t i = 0; i < 3 && weight[k] != 0; i++)
+            mean[i] += (position_m[3 * k + i] - mean[i]) / (double)used;
+    }
+    for (size_t k = 0; k < sensors; k++)
+        for (size_t i = 0; i < 9 && weight[k] != 0; i++)
+            spread_m2[i] += (position_m[3 * k + i / 3] - mean[i / 3]) *
+                            (position_m[3 * k + i % 3] - mean[i % 3]) / (double)used;
 }
 
 void sonar_detect_bearing(const sonar_scan *scan, double az_deg, double heading_deg,

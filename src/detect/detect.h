@@ -33,7 +33,10 @@ enum { SONAR_DETECT_POINTS = 256 };
  * f_tone/f_bin in the bins around, where less is left of it than of others; a ship at cos(az)
  * f_bin/f_tone in those that are steered at the tone. Either is seen there with a bin or two of its
  * power. So a peak of MVDR 10 dB under a stronger one is not listed within tone_reach |cos(az)| of
- * it in the cosine. The price: a true contact that weak and that near, while there is a tone. */
+ * it in the cosine. The price: a true contact that weak and that near, while there is a tone. On
+ * other arrays the same goes for directions whose delays are those of the stronger one times a
+ * factor, but for a remainder that leaves half of its power or more: on a bent line much as on a
+ * cone, on a circle no direction but its own. */
 typedef void (*sonar_pattern_at)(void *ctx, sonar_point of, sonar_point at, double blur,
                                  double share[SONAR_PATTERN_PARTS]);
 
@@ -44,8 +47,11 @@ typedef struct sonar_detect_spec {
     size_t most;               /* <= SONAR_DETECTIONS_MOST */
     sonar_pattern_at pattern;  /* as sonar_pattern_shares; NULL: no rule of side lobes */
     void *pattern_ctx;
-    double tone_reach; /* MVDR: share of a frequency by which bins are steered beside it */
-    double aperture_m; /* largest extent D; for a near field */
+    double tone_reach;       /* MVDR: share of a frequency by which bins are steered beside it */
+    const double *spread_m2; /* [3][3] by sonar_detect_spread, unless the scan is a cone; borrowed;
+                                NULL: then no rule of tones */
+    double lambda_m;         /* MVDR: at the band's top; with spread_m2 */
+    double aperture_m;       /* largest extent D; for a near field */
     /* Contacts of the same array in another spectrum, strongest first, borrowed: the top between
      * two directions is first looked for where one of them is. Where the grid has no peak there, a
      * peak of MVDR begins where the power stands 1 dB out of the grid's. */
@@ -56,6 +62,10 @@ typedef struct sonar_detect_spec {
 /* The reach of a bin that is steered `offset` bins beside its centre: the bins beyond, which are
  * not, are as far from the tone and one more. */
 double sonar_detect_tone_reach(double bin, double offset);
+/* The second moments [3][3] of the positions [sensor][3] of the sensors in use, whose weight is not
+ * 0, about their mean. */
+void sonar_detect_spread(size_t sensors, const double *position_m, const float *weight,
+                         double spread_m2[9]);
 
 /* The same band energy focused at ranges; the far field counts as one range more, beyond the last.
  * All pointers are borrowed. */

@@ -68,6 +68,8 @@ static sonar_code detect_mvdr(sonar_pipeline *p, sonar_result *result, size_t cb
     sonar_detection *to = result->detection + cbf;
     sonar_detect_spec spec = p->live->plan->mvdr_detect;
     spec.tone_reach = result->mvdr_tone_reach;
+    spec.spread_m2 = p->live->spread_m2;
+    spec.lambda_m = p->live->params->sound_speed_mps / p->live->plan->config->mvdr_band.high_hz;
     spec.hint = result->detection;
     spec.hints = cbf;
     return sonar_detect(&spec, SONAR_FROM_MVDR, result->surface[SONAR_MVDR_AZIMUTH].data, NULL,

@@ -87,6 +87,7 @@ struct live {
     sonar_params *whole;  /* with ranks, of the array; else NULL */
     struct plan *plan;
     sonar_pattern *pattern;       /* of the sensors in use; its scratch is the data thread's */
+    double spread_m2[9];          /* by sonar_detect_spread */
     uint64_t first_sample;        /* of the first window under it; written before `adopted` */
     bool anew;                    /* its configuration is another one than the version's before */
     bool told;                    /* control: the log has it */

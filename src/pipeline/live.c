@@ -148,7 +148,7 @@ static sonar_code fill(const sonar_pipeline *p, struct live *live, const struct 
                        &live->params, err);
 }
 
-/* Of the whole array as the version has it, for the side lobes of the CBF. */
+/* Of the whole array as the version has it, for the side lobes of the CBF and tones of MVDR. */
 static sonar_code make_pattern(const sonar_pipeline *p, struct live *live, sonar_error *err) {
     const sonar_config *c = live->plan->whole;
     const sonar_params *params = sonar_live_whole(live);
@@ -161,6 +161,7 @@ static sonar_code make_pattern(const sonar_pipeline *p, struct live *live, sonar
                                      .low_hz = c->cbf_band.low_hz,
                                      .high_hz = c->cbf_band.high_hz,
                                      .host = &p->host};
+    sonar_detect_spread(spec.sensors, spec.position_m, spec.weight, live->spread_m2);
     return sonar_pattern_create(&spec, &live->pattern, err);
 }
 
