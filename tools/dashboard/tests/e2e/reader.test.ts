@@ -38,7 +38,7 @@ test("the page's example tells the ship's direction and level as the daemon publ
 test("the page's requests are those that the bridge takes, and its topics those that can be wanted", () => {
     const requests = [...PAGE.matchAll(/^\| `(\{.*\})` \|/gm)].map(([, json]) => parseRequest(json));
     assert.deepEqual(requests.map((said) => said?.type), ["ack", "select", "want", "direction"]);
-    const named = [...PAGE.slice(PAGE.indexOf("Topics to want"), PAGE.indexOf("The daemon computes")).matchAll(/`([a-z.]+)`/g)].map(([, topic]) => topic);
+    const named = [...PAGE.slice(PAGE.indexOf("Topics that can be wanted"), PAGE.indexOf("The daemon computes")).matchAll(/`([a-z.]+)`/g)].map(([, topic]) => topic);
     const known = TOPICS.filter((topic) => !topic.always || topic.keep === "surfaces").map(({ name }) => name);
     assert.deepEqual(named.sort(), known.sort());
 });
