@@ -170,7 +170,7 @@ struct sonar_engine {
     struct missed missed;
 };
 
-/* run.c: the samples are ingest's again, if they are not yet. */
+/* samples.c: the samples are ingest's again, if they are not yet. */
 void sonar_job_release(const struct sonar_engine *engine, struct job *job);
 /* parts.c: where the CBF puts this rank's part of the beams; from there to where the ranks exchange
  * it, zeros for a rank that is absent. */
@@ -190,8 +190,6 @@ sonar_code sonar_look_send(struct sonar_engine *engine, struct aim *aim, size_t 
 /* Turns of looks [first, first + n) of these, n <= SLAB, for a stage's evaluate. */
 sonar_code sonar_look_steer(const struct aim *aim, size_t first, size_t n, const sonar_work *work,
                             sonar_buffer *turns, sonar_error *err);
-/* This rank's power of every channel, or zeros, to the root's surface. */
-sonar_code sonar_parts_psd(struct sonar_engine *engine, const struct job *job, sonar_error *err);
 /* parts_buffers.c */
 sonar_code sonar_parts_make_buffers(struct sonar_engine *engine, sonar_error *err);
 void sonar_parts_free_buffers(struct sonar_engine *engine);
@@ -213,10 +211,10 @@ static inline sonar_buffer sonar_engine_rows(const sonar_buffer *all, size_t fir
     rows.bytes = count * row;
     return rows;
 }
-/* run.c: power of every channel of this engine in the beamformers' bins. */
-void sonar_element_psd(const struct sonar_engine *engine, const sonar_params *params,
-                       sonar_buffer *psd);
-/* engine.c */
+/* psd.c: element.psd, to the job's surface or, with ranks, to the root's. */
+sonar_code sonar_engine_make_psd(struct sonar_engine *engine, const struct job *job,
+                                 sonar_error *err);
+/* stages.c: opens the side of the place's backend if it is not open yet. */
 sonar_code sonar_engine_make_stage(struct sonar_engine *engine, sonar_engine_stage place,
                                    const char *name, const void *spec, struct stage *to,
                                    sonar_error *err);

@@ -277,17 +277,6 @@ sonar_code sonar_parts_join(sonar_engine *e, const struct job *job, sonar_error 
     return code ? code : run_mvdr(e, job, err);
 }
 
-sonar_code sonar_parts_psd(sonar_engine *e, const struct job *job, sonar_error *err) {
-    const size_t shape[] = {e->spec.specs->dft.channels,
-                            sonar_engine_live_cbf(e, job->work.params)->bins};
-    sonar_buffer psd = sonar_buffer_view(e->parts.psd, SONAR_F32, 2, shape);
-    if (job->absent)
-        memset(psd.data, 0, psd.bytes);
-    else
-        sonar_element_psd(e, job->work.params, &psd);
-    return sonar_exchange_psd(e->exchange, &psd, job->surface, err);
-}
-
 /* ---- off the grid ---------------------------------------------------------------------------- */
 
 /* The slab of looks [first, first + n), steered at and evaluated. */

@@ -66,25 +66,6 @@ static sonar_code fetch_surfaces(sonar_engine *e, const struct job *job, const s
                 : fetch(side, &e->buffers.mvdr[SONAR_MVDR_OUT_INFO], &e->buffers.host_info, err);
 }
 
-/* Power of every channel in the beamformers' bins, the mean over the snapshots; channels without a
- * sensor read 0. */
-void sonar_element_psd(const sonar_engine *e, const sonar_params *params, sonar_buffer *psd) {
-    const sonar_buffer *x = &e->side[HOST_SIDE].spectra.cbf;
-    size_t snapshots = x->shape[0], sensors = x->shape[2], bins = psd->shape[1];
-    const size_t all = x->shape[1], first = first_row(e, params, false);
-    for (size_t s = 0; s < sensors; s++) {
-        float *row = (float *)psd->data + params->channel[s] * bins;
-        for (size_t b = 0; b < bins; b++) {
-            float sum = 0;
-            for (size_t i = 0; i < snapshots; i++) {
-                sonar_c32 v = ((const sonar_c32 *)x->data)[(i * all + first + b) * sensors + s];
-                sum += v.re * v.re + v.im * v.im;
-            }
-            row[b] = sum / (float)snapshots;
-        }
-    }
-}
-
 /* ---- one window ------------------------------------------------------------------------------ */
 
 /* What sonar_enqueue does, as one graph; what element.psd needs is no part of it. */
@@ -136,19 +117,6 @@ static sonar_code run(sonar_engine *e, struct job *job, sonar_error *err) {
     return code ? code : settle(e, err);
 }
 
-void sonar_job_release(const sonar_engine *e, struct job *job) {
-    if (job->held)
-        e->spec.source.release(e->spec.source.ctx, job->held);
-    job->held = NULL;
-}
-
-static sonar_code make_psd(sonar_engine *e, const struct job *job, sonar_error *err) {
-    if (e->exchange)
-        return sonar_parts_psd(e, job, err);
-    sonar_element_psd(e, job->work.params, &job->surface[SONAR_ELEMENT_PSD]);
-    return SONAR_OK;
-}
-
 sonar_code sonar_engine_run(sonar_engine *e, const sonar_engine_job *given, sonar_error *err) {
     struct job job = {.held = given->absent ? NULL : given->window,
                       .absent = given->absent,
@@ -163,7 +131,7 @@ sonar_code sonar_engine_run(sonar_engine *e, const sonar_engine_job *given, sona
     if (!code && e->exchange)
         code = sonar_parts_join(e, &job, err);
     if (!code && sonar_job_wants(&job, SONAR_ELEMENT_PSD))
-        code = make_psd(e, &job, err);
+        code = sonar_engine_make_psd(e, &job, err);
     e->last = job.work;
     return code;
 }

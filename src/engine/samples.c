@@ -85,3 +85,9 @@ sonar_code sonar_samples_upload(sonar_engine *e, struct job *job, sonar_error *e
     sonar_code code = upload(e, window, err);
     return code ? code : tell_column(e, window, err);
 }
+
+void sonar_job_release(const sonar_engine *e, struct job *job) {
+    if (job->held)
+        e->spec.source.release(e->spec.source.ctx, job->held);
+    job->held = NULL;
+}
