@@ -185,11 +185,6 @@ uint64_t sonar_assembler_ready(const sonar_assembler *a) {
     return atomic_load_explicit(&a->chunk.ready, memory_order_acquire);
 }
 
-sonar_buffer sonar_assembler_ring(const sonar_assembler *a) {
-    return sonar_buffer_view(a->store.ring, a->store.s16 ? SONAR_S16 : SONAR_F32, 2,
-                             (size_t[]){a->channels, a->capacity});
-}
-
 size_t sonar_assembler_capacity(const sonar_assembler *a) {
     return a->capacity;
 }
@@ -206,25 +201,6 @@ void sonar_assembler_read_counters(const sonar_assembler *a, sonar_ingest_counte
 }
 
 /* ---- report ---------------------------------------------------------------------------------- */
-
-/* Which channels it was, and of which blocks. */
-void sonar_report_note_lost(sonar_assembler *a) {
-    struct memories *m = &a->memory;
-    for (size_t k = 0; k < a->channels; k++) {
-        const float missing = a->loss.missing[k];
-        if (!a->used[k] || !(missing > 0))
-            continue;
-        if (m->lacked_in[k] <= m->period_read || missing > m->lacked_share[k])
-            m->lacked_share[k] = missing;
-        m->lacked_in[k] = m->period;
-    }
-    m->lost_in = m->period;
-    for (size_t i = 0; i < a->blocks.totals; i++) {
-        sonar_block_totals *total = &a->blocks.total[i];
-        for (size_t k = 0; k < total->channels; k++)
-            total->missing += a->loss.lost[total->first_channel + k];
-    }
-}
 
 static void report_channels(const sonar_assembler *a, sonar_ingest_report *report) {
     const struct memories *m = &a->memory;

@@ -21,6 +21,7 @@
 #define SONAR_ASSEMBLER_H
 
 #include "ingest/frame.h"
+#include "ingest/payload.h"
 #include "ingest/window_queue.h"
 
 typedef struct sonar_assembler sonar_assembler;
@@ -29,25 +30,6 @@ typedef struct sonar_assembler sonar_assembler;
 sonar_code sonar_assembler_create(const sonar_ingest_spec *spec, sonar_assembler **assembler,
                                   sonar_error *err);
 void sonar_assembler_destroy(sonar_assembler *assembler);
-
-/* The samples of a message. */
-typedef struct sonar_payload {
-    const void *data; /* NULL: there are none, for the reason `fault` */
-    size_t bytes;
-    sonar_frame_cause fault;
-    const _Atomic uint64_t *counter; /* in memory that a digitiser writes to: the samples are those
-                                        that were sent while this reads `count`; NULL: private */
-    uint64_t count;
-} sonar_payload;
-
-/* The samples that were read so far are those that were sent. */
-static inline bool sonar_payload_holds(const sonar_payload *payload) {
-#ifndef __SANITIZE_THREAD__ /* which knows no fences, and nothing of other processes */
-    atomic_thread_fence(memory_order_acquire);
-#endif
-    return !payload->counter ||
-           atomic_load_explicit(payload->counter, memory_order_relaxed) == payload->count;
-}
 
 /* A frame from begin to book; nobody else looks inside. */
 typedef struct sonar_booking {

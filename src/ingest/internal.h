@@ -311,6 +311,9 @@ void sonar_loss_fill(sonar_assembler *a);
 /* Says in the slot what the window and the samples before it lack. */
 void sonar_loss_describe(const sonar_assembler *a, const struct loss *loss,
                          sonar_window_slot *slot);
+/* The window measured last has lost samples: notes for reports which channels lack some, and counts
+ * them for their blocks. */
+void sonar_loss_note(sonar_assembler *a);
 
 /* ---- outlet.c -------------------------------------------------------------------------------- */
 
@@ -322,10 +325,5 @@ void sonar_outlet_note(sonar_assembler *a, const sonar_booking *b, uint64_t from
 void sonar_outlet_hand_on(sonar_assembler *a, uint64_t end);
 /* Hands on what need not wait for the end of its window; at the end of all, the rest too. */
 void sonar_outlet_flush(sonar_assembler *a, bool all);
-
-/* ---- assembler.c ----------------------------------------------------------------------------- */
-
-/* The window measured last has lost samples: for reports. */
-void sonar_report_note_lost(sonar_assembler *a);
 
 #endif

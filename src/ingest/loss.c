@@ -119,3 +119,21 @@ void sonar_loss_describe(const sonar_assembler *a, const struct loss *loss,
         slot->window.lacks = slot->lacks;
     }
 }
+
+void sonar_loss_note(sonar_assembler *a) {
+    struct memories *m = &a->memory;
+    for (size_t k = 0; k < a->channels; k++) {
+        const float missing = a->loss.missing[k];
+        if (!a->used[k] || !(missing > 0))
+            continue;
+        if (m->lacked_in[k] <= m->period_read || missing > m->lacked_share[k])
+            m->lacked_share[k] = missing;
+        m->lacked_in[k] = m->period;
+    }
+    m->lost_in = m->period;
+    for (size_t i = 0; i < a->blocks.totals; i++) {
+        sonar_block_totals *total = &a->blocks.total[i];
+        for (size_t k = 0; k < total->channels; k++)
+            total->missing += a->loss.lost[total->first_channel + k];
+    }
+}

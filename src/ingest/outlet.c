@@ -4,6 +4,11 @@
  * time to time and at the end (begin.c), and before a new timeline (timeline.c). */
 #include "ingest/internal.h"
 
+sonar_buffer sonar_assembler_ring(const sonar_assembler *a) {
+    return sonar_buffer_view(a->store.ring, a->store.s16 ? SONAR_S16 : SONAR_F32, 2,
+                             (size_t[]){a->channels, a->capacity});
+}
+
 void sonar_outlet_begin(sonar_assembler *a, uint64_t from) {
     a->outlet.from = from;
     a->outlet.utc_ns = 0;

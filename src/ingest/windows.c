@@ -210,7 +210,7 @@ enum outcome sonar_windows_freeze(sonar_assembler *a) {
     }
     sonar_count_add(&a->count.samples_missing, loss.fresh);
     if (loss.fresh)
-        sonar_report_note_lost(a);
+        sonar_loss_note(a);
     a->memory.decided_ns = a->now_ns;
     next_window(a);
     return DONE;
