@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Making the assembler, and what others ask of it: the data thread takes windows, any thread reads
- * counters, and the ingest thread makes reports for status and health (receiver.c). */
+/* Creates the assembler and answers what other threads ask: the data thread takes windows, any
+ * thread reads counters, and the ingest thread makes reports for status and health (receiver.c). */
 #include <float.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,9 +31,10 @@ static const char *fault_of(const sonar_ingest_spec *spec) {
     return NULL;
 }
 
-/* N for the window that is read and what it looks back to, a hop each for those that wait and the
- * one that grows, and room for channels that run ahead; 64 more because the ring is opened in whole
- * words. Rows a multiple of 4 KiB apart would share cache sets. 0 if it cannot be. */
+/* Samples per channel: N for the window that is read, its lookback, one hop for each waiting window
+ * and for the one being filled, and room for channels that run ahead; 64 more because the ring is
+ * opened in whole words. Avoids rows a multiple of 4 KiB apart, which would share cache sets. 0:
+ * the size cannot be represented. */
 size_t sonar_ingest_capacity(const sonar_ingest_spec *spec) {
     size_t capacity;
     if (__builtin_add_overflow(spec->queue_windows, 1, &capacity) ||
@@ -189,8 +190,8 @@ size_t sonar_assembler_capacity(const sonar_assembler *a) {
     return a->capacity;
 }
 
-/* What was received is the sum of the others, what waits their difference, and not a counter of its
- * own: read at another moment, that would be one off while a frame is being placed. */
+/* frames_received and windows_waiting are computed from the other counters. As counters of their
+ * own they would be off by one if they were read while a frame is being placed. */
 void sonar_assembler_read_counters(const sonar_assembler *a, sonar_ingest_counters *to) {
     sonar_count_copy(to, &a->count, sizeof *to);
     to->frames_received = to->frames_accepted;

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Assembler: takes frames and offers windows; it has no socket and no clock, so that every rule can
+ * Assembler: takes frames and offers windows. It has no socket and no clock, so that every rule can
  * be tested to the sample.
  *
- * Several threads may feed it. What has to be decided in the order of the frames is decided by
- * `begin`, which takes a moment: does the frame belong to the timeline, is it new, is there room?
- * One thread at a time calls it. What takes long, the copying of the samples and the books of their
- * channels, is done by `book`, for as many frames side by side as there are threads. Frames for
- * which it matters what came before (samples that were there, a new epoch, a new block) are dealt
- * with by `begin` as a whole while nobody books, and so are windows that are over. What other
- * threads see follows from the order in which frames began, not from the number of threads.
+ * Several threads may feed it. begin takes the decisions that depend on the order of the frames:
+ * whether a frame belongs to the timeline, whether it is new, whether there is room. It is short,
+ * and one thread at a time calls it. book copies the samples and marks them as present, for as many
+ * frames concurrently as there are threads. A frame that depends on what came before (samples that
+ * are present already, a new epoch, a new block) is handled by begin as a whole while no frame is
+ * being booked, and so are complete windows. What other threads see follows from the order in which
+ * frames began, not from the number of threads.
  *
- * Glossary
- *   position      where a sample lies in the ring's endless coordinate, which grows over restarts
- * of the stream; the ring's column is position mod capacity timeline   one count of sample indices:
- * from one adoption to the next frozen     below this position nothing is stored any more: it is
- * late
+ * Position: a sample's place in the ring's endless coordinate, which continues over restarts of the
+ * stream; the ring's column is position mod capacity. Timeline: one count of sample indices, from
+ * one adoption to the next. Frozen: below this position nothing is stored any more, samples are
+ * late.
  */
+
 #ifndef SONAR_ASSEMBLER_H
 #define SONAR_ASSEMBLER_H
 
@@ -31,73 +31,76 @@ sonar_code sonar_assembler_create(const sonar_ingest_spec *spec, sonar_assembler
                                   sonar_error *err);
 void sonar_assembler_destroy(sonar_assembler *assembler);
 
-/* A frame from begin to book; nobody else looks inside. */
+/* A frame between begin and book; private to the assembler. */
 typedef struct sonar_booking {
     sonar_frame frame;
     sonar_payload payload;
     int64_t arrival_ns;
-    uint64_t at;      /* position of its first sample; may wrap below 0 when that is late */
+    uint64_t at;      /* position of its first sample; wraps below 0 when the frame is that late */
     uint32_t handled; /* samples per channel, stored or counted */
     uint64_t stored, repeated, late; /* channel-samples */
-    size_t at_window, at_chunk;      /* used channels that it brought to the ends of these */
+    size_t at_window, at_chunk; /* used channels that this frame brought to the ends of the window
+                                   and the chunk */
     struct sonar_lane *lane;
 } sonar_booking;
 
 typedef enum sonar_turn {
-    SONAR_TURN_OVER = 0, /* the frame is dealt with */
-    SONAR_TURN_BOOK,     /* its samples are wanted: book is to be called, by the same thread */
-    SONAR_TURN_WAITS,    /* overload block: it does not fit until the data thread releases a window:
-                            the payload must stay, and resume is to be called until it returns true
-                            before the next frame */
-    SONAR_TURN_AGAIN     /* the same, but nothing is decided: then it has to begin again */
+    SONAR_TURN_OVER = 0, /* the frame is finished */
+    SONAR_TURN_BOOK,     /* its samples are wanted: the same thread calls book */
+    SONAR_TURN_WAITS,    /* overload block: it does not fit until the data thread releases a window.
+                            The payload must stay valid, and resume must be called until it returns
+                            true, before the next frame */
+    SONAR_TURN_AGAIN /* as WAITS, but nothing was decided: begin is to be called again with it */
 } sonar_turn;
 
 /* One message of two parts; now_ns is monotonic. begin, resume, abandon, malformed, tick, load and
- * report are called by one thread at a time, which owes no book itself, for they may wait for those
- * that others owe; book is called by any, beside all of them. */
+ * report are called by one thread at a time, which must have no booking of its own outstanding,
+ * since they may wait for all bookings. book may be called by any thread, beside all of them. */
 sonar_turn sonar_assembler_begin(sonar_assembler *assembler, const void *header,
                                  size_t header_bytes, const sonar_payload *payload, int64_t now_ns,
                                  sonar_booking *booking);
-/* False (overload: block only): a window is over for which there is no room: resume is to be called
- * until it returns true. A frame that begins before that has to begin again. */
+/* False (overload: block only): a window is complete and there is no room for it; resume must be
+ * called until it returns true. A frame that begins before that has to begin again. */
 bool sonar_assembler_book(sonar_assembler *assembler, sonar_booking *booking);
 bool sonar_assembler_resume(sonar_assembler *assembler);
-/* Both at once, for one thread; false: the frame waits. */
+/* begin and book in one call, for one thread; false: the frame waits. */
 bool sonar_assembler_frame(sonar_assembler *assembler, const void *header, size_t header_bytes,
                            const void *payload, size_t payload_bytes, int64_t now_ns);
-/* Gives up the frame that waits, if one does: what is not stored of it counts as late, or the whole
- * as overrun. */
+/* Gives up the waiting frame, if there is one: its samples that are not stored count as late, or
+ * the whole frame as overrun. */
 void sonar_assembler_abandon(sonar_assembler *assembler);
-/* A message that has not two parts. */
+/* A message whose number of parts is not two. */
 void sonar_assembler_malformed(sonar_assembler *assembler);
-/* Lets time pass: which blocks are silent? Has the stream stopped with windows not offered? */
+/* Lets time pass: finds silent blocks, and windows that are not offered because the stream has
+ * stopped. */
 void sonar_assembler_tick(sonar_assembler *assembler, int64_t now_ns);
-/* Nothing will come any more: hands on what is there, complete or not. */
+/* No more frames will come: hands on all windows, complete or not. */
 void sonar_assembler_end(sonar_assembler *assembler);
-/* Once a tick: whether messages waited whenever the thread looked since the last one. Overloaded,
- * the assembler gives up all frames of some windows, so that others stay whole (overload:
- * drop_oldest; shed.h). */
+/* Called once a tick. busy: messages were waiting every time the thread looked since the last tick.
+ * When overloaded, the assembler gives up all frames of some windows, so that others stay whole
+ * (overload: drop_oldest; shed.h). */
 void sonar_assembler_load(sonar_assembler *assembler, bool busy);
 
-/* Other channels count: [channel], one used at least; from the next window on. Any one thread. */
+/* Changes which channels count, [channel], at least one used, from the next window on. Any one
+ * thread. */
 void sonar_assembler_use(sonar_assembler *assembler, const uint8_t *used);
 
 /* State of the stream. read: the last report was read, so its losses need not be reported again. */
 void sonar_assembler_report(sonar_assembler *assembler, bool read, sonar_ingest_report *report);
-/* But for the last refused frames: now. Any thread. */
+/* The last refused frame of each cause. Any thread. */
 void sonar_assembler_read_refused(sonar_assembler *assembler,
                                   sonar_refused refused[SONAR_FRAME_CAUSES]);
 
 uint64_t sonar_assembler_ready(const sonar_assembler *assembler); /* any thread */
 sonar_buffer sonar_assembler_ring(const sonar_assembler *assembler);
-size_t sonar_assembler_capacity(const sonar_assembler *assembler); /* samples a channel */
+size_t sonar_assembler_capacity(const sonar_assembler *assembler); /* samples per channel */
 
 /* Data thread. */
 bool sonar_assembler_take(sonar_assembler *assembler, sonar_window *window);
 void sonar_assembler_release(sonar_assembler *assembler, const sonar_window *window);
 
 /* Any thread. */
-uint64_t sonar_assembler_offered(const sonar_assembler *assembler); /* windows to take, so far */
+uint64_t sonar_assembler_offered(const sonar_assembler *assembler); /* windows offered so far */
 size_t sonar_assembler_waiting(const sonar_assembler *assembler);
 void sonar_assembler_read_counters(const sonar_assembler *assembler,
                                    sonar_ingest_counters *counters);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What is decided about frames in the order in which they come: are they for this array, are they
- * given up under overload, and how are they stored? Called by the ingest thread whose turn it is
- * (receiver.c). */
+/* Decisions about frames in the order in which they arrive: whether a frame is for this array,
+ * whether it is given up under overload, and how it is stored. Called by the ingest thread whose
+ * turn it is (receiver.c). */
 #include "ingest/internal.h"
 
-/* What is wrong with the frame for this array, as its header tells. */
+/* What is wrong with the frame for this array, according to its header. */
 static sonar_frame_cause check(const sonar_assembler *a, const sonar_frame *frame,
                                const sonar_payload *payload) {
     if (frame->array_id != a->array_id)
@@ -13,7 +13,7 @@ static sonar_frame_cause check(const sonar_assembler *a, const sonar_frame *fram
         return SONAR_FRAME_WRONG_CHANNELS;
     if (a->store.s16 && frame->type != SONAR_S16)
         return SONAR_FRAME_WRONG_TYPE;
-    if (!(fabs(frame->fs_hz - a->fs_hz) <= 1e-6 * a->fs_hz)) /* NaN is wrong, too */
+    if (!(fabs(frame->fs_hz - a->fs_hz) <= 1e-6 * a->fs_hz)) /* also rejects NaN */
         return SONAR_FRAME_WRONG_RATE;
     if (!payload->data)
         return payload->fault;
@@ -24,9 +24,9 @@ static sonar_frame_cause check(const sonar_assembler *a, const sonar_frame *fram
     return NO_CAUSE;
 }
 
-/* An integer frame has no wrong exponent, and is taken whatever its numbers mean; what a recording
- * made floats of it, too. Looks for a spike only where one would stand out from the frame before,
- * of whatever block. */
+/* Integer frames, and recordings converted from integers to floats, have no exponent that a wrong
+ * bit could change, and are accepted. Searches for a spike only in a frame whose largest magnitude
+ * is SONAR_FRAME_SPIKE times that of the frame before, of any block. */
 static sonar_frame_cause check_samples(sonar_assembler *a, const sonar_frame *frame,
                                        const void *payload) {
     float peak = sonar_frame_peak(frame, payload);
@@ -41,7 +41,7 @@ static sonar_frame_cause check_samples(sonar_assembler *a, const sonar_frame *fr
     return NO_CAUSE;
 }
 
-/* The samples are looked at without the lock, which whoever books holds for moments only. */
+/* The samples are checked without the lock, which bookings hold only briefly. */
 static sonar_frame_cause look_at_samples(sonar_assembler *a, const sonar_frame *frame,
                                          const void *samples) {
     if (frame->type != SONAR_F32)
@@ -52,8 +52,9 @@ static sonar_frame_cause look_at_samples(sonar_assembler *a, const sonar_frame *
     return cause;
 }
 
-/* A frame of another epoch says nothing of this one, and one that has no position in it tells of no
- * block that was not there: a stray one would be missed for ever. */
+/* Frames of another epoch are not counted against this one. A frame without a position in the
+ * timeline does not register a new block, since a stray frame would then be reported as missing for
+ * ever. */
 static void note_block(sonar_assembler *a, const sonar_frame *frame, sonar_frame_cause cause,
                        int64_t now_ns) {
     bool placed = cause == NO_CAUSE || cause == SONAR_FRAME_LATE;
@@ -69,8 +70,8 @@ static void note_block(sonar_assembler *a, const sonar_frame *frame, sonar_frame
     sonar_count_set(&a->count.blocks_seen, a->blocks.count);
 }
 
-/* Is the frame new as a whole, and is there room for it whatever the frames beside it bring? Then
- * it does not matter which of them is stored first. */
+/* True if the whole frame is new and has room whatever the frames beside it bring. Then the order
+ * in which they are stored does not matter. */
 static sonar_lane *lane_of(sonar_assembler *a, const sonar_frame *frame) {
     if (!is_inside(a, frame) || is_due(a))
         return NULL;
@@ -80,7 +81,7 @@ static sonar_lane *lane_of(sonar_assembler *a, const sonar_frame *frame) {
     return plain && sonar_windows_make_room(a, end) == DONE ? lane : NULL;
 }
 
-/* From now on the frame counts as there, until sonar_assembler_book says what has become of it. */
+/* From now on the frame counts as received, until sonar_assembler_book reports the outcome. */
 static void enter_lane(sonar_assembler *a, sonar_lane *lane, sonar_booking *b) {
     const uint64_t end = b->at + b->frame.samples;
     sonar_windows_open(a, end);
@@ -90,19 +91,20 @@ static void enter_lane(sonar_assembler *a, sonar_lane *lane, sonar_booking *b) {
     b->lane = lane;
 }
 
-/* Times a frame that is inside, and says whether it is given up. */
+/* Records the delay of an accepted frame and returns whether it is given up. */
 static bool sheds(sonar_assembler *a, const sonar_frame *frame, int64_t now_ns) {
     uint64_t first = position_of(a, frame->first_sample), end = first + frame->samples;
     sonar_shed_time(&a->shed, frame->first_sample - a->origin, frame->samples, now_ns);
     if (!sonar_shed_takes(&a->shed, first, end))
         return false;
-    a->accepted_ns = now_ns; /* the stream goes on */
+    a->accepted_ns = now_ns; /* the stream continues */
     sonar_count_set((uint64_t *)&a->count.last_frame_ns, (uint64_t)now_ns);
     note_newest(a, end);
     return true;
 }
 
-/* Into the timeline, unless it is given up: then its samples are not even looked at. */
+/* Places the frame in the timeline, unless it is given up; then its samples are not checked either.
+ */
 static sonar_frame_cause place(sonar_assembler *a, const sonar_frame *frame,
                                const sonar_payload *payload, int64_t now_ns) {
     const bool shed = is_inside(a, frame) && sheds(a, frame, now_ns);
@@ -117,8 +119,8 @@ static sonar_frame_cause place(sonar_assembler *a, const sonar_frame *frame,
     return cause;
 }
 
-/* Does what is due before the frame, and finds its lane; without one, nobody books any more. False:
- * a window waits for room, and the frame for that. */
+/* Does what is due before the frame, and finds its lane. Without a lane no other booking is running
+ * on return. False: a window waits for room, and the frame for that window. */
 static bool make_way(sonar_assembler *a, const sonar_frame *frame, bool good, sonar_lane **lane) {
     *lane = NULL;
     if (is_due(a))
@@ -161,7 +163,7 @@ sonar_turn sonar_assembler_begin(sonar_assembler *a, const void *header, size_t 
     bool decoded = sonar_frame_decode(header, header_bytes, &frame, NULL) == SONAR_OK;
     pthread_mutex_lock(&a->lock);
     a->now_ns = now_ns;
-    if (decoded) /* what lies before wraps, and is behind all channels then */
+    if (decoded) /* a position before this one wraps and is then behind all channels */
         frame.first_channel -= a->first_channel;
     if (decoded)
         turn = decide(a, &frame, payload, now_ns, b);
@@ -205,13 +207,13 @@ void sonar_assembler_end(sonar_assembler *a) {
 
 /* ---- overload -------------------------------------------------------------------------------- */
 
-/* The first end of a window that no stored sample lies behind. */
+/* The end of the first window that has no stored sample behind it. */
 static uint64_t whole_windows_end(const sonar_assembler *a) {
     uint64_t end = window_end(a);
     return a->newest <= end ? end : end + (a->newest - end + a->hop - 1) / a->hop * a->hop;
 }
 
-/* The first window that lost nothing. */
+/* The first window that lost no sample. */
 static uint64_t first_window_after_shedding(const sonar_assembler *a) {
     uint64_t to = a->shed.to;
     return to <= a->window ? a->window

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* Frames over which they may come in another order; bits of `came`. */
+/* Frames may be out of order within this range; the number of bits in `came`. */
 enum { DISORDER = 64 };
 
 static bool is_block(const sonar_block_state *block, const sonar_frame *frame) {
@@ -15,8 +15,8 @@ static bool is_silent(const sonar_block_state *block, int64_t now_ns, int64_t si
     return now_ns - block->told.heard_ns >= silent_after_ns;
 }
 
-/* Where a new block goes: behind the others, or in a full table in place of one that brought a
- * single frame; SONAR_BLOCKS_MOST if there is none. */
+/* The place of a new block: behind the others or, in a full table, in place of a block that brought
+ * only one frame; SONAR_BLOCKS_MOST if there is none. */
 static size_t place_of_new(const sonar_blocks *blocks) {
     size_t i = blocks->count;
     if (i == SONAR_BLOCKS_MOST)
@@ -89,7 +89,7 @@ bool sonar_block_track(sonar_block_state *block, const sonar_frame *frame, doubl
     return follows && told->step != told->step_over;
 }
 
-/* What was before is not missed. */
+/* Numbers before the first one heard are not counted as missing. */
 static int64_t begin_count(sonar_block_state *block, uint64_t sequence) {
     block->counting = true;
     block->highest = sequence;
@@ -105,11 +105,12 @@ static int64_t count_on(sonar_block_state *block, uint64_t sequence) {
     return (int64_t)(step - 1);
 }
 
-/* One number alone is not believed: a wrong bit puts it anywhere. A leap of years of frames is a
- * counter that began anew, not a loss. */
+/* One number alone is not trusted: a wrong bit can change it to any value. A jump by years of
+ * frames is a counter that was restarted, not a loss. */
 static int64_t follow_far(sonar_block_state *block, uint64_t sequence) {
     const uint64_t plausible = (uint64_t)1 << 32;
-    const uint64_t on = sequence - block->far_last; /* wraps to many where it lies behind */
+    const uint64_t on =
+        sequence - block->far_last; /* wraps to a large value where it lies behind */
     if (!block->far || on == 0 || on >= DISORDER) {
         block->far = 0;
         block->far_first = sequence;
@@ -168,8 +169,8 @@ void sonar_blocks_begin(sonar_blocks *blocks) {
     }
 }
 
-/* The end of the channels from `at` on that one block alone has brought since `gone_ns`; `at` if
- * there is none. */
+/* The end of the channels, from `at` on, that a single other block has brought since `gone_ns`;
+ * `at` if there is none. */
 static uint64_t brought_to(const sonar_blocks *blocks, uint64_t at, int64_t gone_ns) {
     uint64_t to = at;
     for (size_t i = 0; i < blocks->count; i++) {

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Booking: storing a frame's samples and marking them in the books of their channels. A frame that
- * is new as a whole is booked beside others, by whichever thread took it; one for which it matters
- * what came before is booked while nobody else books, and so windows move. Then the frame in work
- * is assembler->pending; with overload block it may have to wait in the middle of it, and goes on
- * with resume.
+ * Booking: storing a frame's samples and marking them as present. A frame that is new as a whole is
+ * booked concurrently with others, by the thread that took it. A frame that depends on what came
+ * before is booked while no other is, and so are windows that advance; it is assembler->pending
+ * then. With overload block it may have to wait in the middle, and resume continues it.
  *
  * begin.c chooses between the two; book, resume and abandon are called by the ingest threads
  * (receiver.c).
@@ -15,7 +14,7 @@
 
 /* ---- steps, alone and side by side ----------------------------------------------------------- */
 
-/* Where so many of the frame's samples go. */
+/* The copy that stores this range of the frame's samples. */
 static sonar_copy copy_of(const sonar_booking *b, uint64_t from, uint64_t samples) {
     return (sonar_copy){.frame = b->frame,
                         .payload = b->payload.data,
@@ -24,7 +23,7 @@ static sonar_copy copy_of(const sonar_booking *b, uint64_t from, uint64_t sample
                         .samples = (uint32_t)samples};
 }
 
-/* Moves on the channels that stood in [from, end), which is there now. */
+/* Advances the channels whose first absent position lay in [from, end), which is stored now. */
 static void reach(sonar_assembler *a, sonar_booking *b, uint64_t from, uint64_t end) {
     const sonar_frame *frame = &b->frame;
     const uint64_t opened = atomic_load_explicit(&a->opened, memory_order_acquire);
@@ -42,26 +41,26 @@ static void reach(sonar_assembler *a, sonar_booking *b, uint64_t from, uint64_t 
     }
 }
 
-/* With the lock of the frame's lane, or alone. */
+/* Called with the lock of the frame's lane, or while no other frame is booked. */
 static void mark(sonar_assembler *a, sonar_booking *b, uint64_t from, uint64_t end) {
     sonar_coverage_mark(&a->coverage, b->frame.first_channel, b->frame.channels, from, end);
     reach(a, b, from, end);
 }
 
-/* What the frame brought to the ends of the window and of the chunk is not waited for any more. */
+/* The window and the chunk no longer wait for what this frame brought to their ends. */
 static void arrive(sonar_assembler *a, sonar_booking *b) {
     a->waiting_for -= b->at_window;
     a->chunk.waiting_for -= b->at_chunk;
     b->at_window = b->at_chunk = 0;
 }
 
-/* What the frame says holds for [from, end), some of which was new. */
+/* Notes the frame's flags and time for [from, end), of which some samples were new. */
 static void note_frame(sonar_assembler *a, const sonar_booking *b, uint64_t from, uint64_t end) {
     sonar_windows_note(a, b, from, end);
     sonar_outlet_note(a, b, from, end);
 }
 
-/* Its channels have brought samples. */
+/* Marks the frame's channels as fed in this timeline. */
 static void note_fed(sonar_assembler *a, const sonar_frame *frame) {
     uint8_t *fed = a->fed + frame->first_channel;
     if (a->all_fed || !memchr(fed, 0, frame->channels))
@@ -72,7 +71,7 @@ static void note_fed(sonar_assembler *a, const sonar_frame *frame) {
         a->all_fed = a->fed[k] || !a->used[k];
 }
 
-/* What its block has brought since the start. */
+/* Adds the frame to the totals of its block. */
 static void note_total(sonar_assembler *a, const sonar_booking *b) {
     sonar_block_totals *total = sonar_blocks_total(&a->blocks, &b->frame);
     if (!total)
@@ -104,7 +103,7 @@ static void accept(sonar_assembler *a, const sonar_booking *b) {
 
 /* ---- alone ----------------------------------------------------------------------------------- */
 
-/* So many samples of each channel come too late. */
+/* Counts this many samples of each channel as late. */
 static void count_late(sonar_booking *pending, uint64_t samples) {
     pending->late += samples * pending->frame.channels;
     pending->handled += (uint32_t)samples;
@@ -116,7 +115,8 @@ static void store_run(void *arg, size_t channel, uint64_t from, size_t samples) 
     sonar_store_put_channel(&a->store, &copy, channel);
 }
 
-/* Some of it came before: only what is new is written. Returns how many samples that is. */
+/* Part of the range is stored already: writes only the new samples. Returns how many samples that
+ * is. */
 static uint64_t store_rest(sonar_assembler *a, uint64_t from, uint64_t end) {
     const sonar_frame *frame = &a->pending.frame;
     uint64_t stored = 0;
@@ -125,8 +125,8 @@ static uint64_t store_rest(sonar_assembler *a, uint64_t from, uint64_t end) {
     return stored;
 }
 
-/* False: the samples were overwritten while they were read; what was written of them lies where
- * nothing is, as far as anybody is told. */
+/* False: the samples were overwritten while they were read. What was written of them is not marked
+ * as present. */
 static bool store(sonar_assembler *a, uint64_t from, uint64_t end) {
     sonar_booking *b = &a->pending;
     size_t first = b->frame.first_channel, channels = b->frame.channels;
@@ -152,7 +152,8 @@ static bool store(sonar_assembler *a, uint64_t from, uint64_t end) {
 /* Stores positions [from, end) or as many of them as fit. */
 static enum outcome store_part(sonar_assembler *a, uint64_t from, uint64_t end) {
     uint64_t limit = open_limit(a);
-    if (from >= limit) /* the frame lies ahead: give up the oldest window for it */
+    if (from >=
+        limit) /* the frame lies ahead of the ring: gives up the oldest window to make room */
         return sonar_windows_freeze(a);
     if (end > limit)
         end = limit;
@@ -169,7 +170,7 @@ static enum outcome store_part(sonar_assembler *a, uint64_t from, uint64_t end) 
     return DONE;
 }
 
-/* Stores what is left of the frame, and the windows move on as far as that takes. */
+/* Stores the rest of the frame and advances the windows as far as that requires. */
 static enum outcome store_frame(sonar_assembler *a) {
     sonar_booking *pending = &a->pending;
     for (;;) {
@@ -195,7 +196,7 @@ static sonar_frame_cause cause_of(enum outcome outcome, const sonar_booking *b) 
     return b->repeated ? SONAR_FRAME_REPEATED : SONAR_FRAME_LATE;
 }
 
-/* Counts the frame, of which nothing more is stored. */
+/* Counts the frame; nothing more of it is stored. */
 static void finish(sonar_assembler *a, enum outcome outcome) {
     sonar_booking *pending = &a->pending;
     a->waits = false;
@@ -236,7 +237,7 @@ bool sonar_booking_alone(sonar_assembler *a, const sonar_booking *b) {
 
 /* ---- what is due ----------------------------------------------------------------------------- */
 
-/* Nobody books. */
+/* Does what has become due. Requires that no frame is being booked. */
 static void go_on(sonar_assembler *a) {
     if (is_chunk_over(a))
         sonar_windows_next_chunk(a);
@@ -270,7 +271,7 @@ void sonar_assembler_abandon(sonar_assembler *a) {
 
 /* ---- side by side ---------------------------------------------------------------------------- */
 
-/* Says what has become of the frame. The last one to leave does what has become due. */
+/* Counts the outcome of the frame. The last thread to leave does what has become due. */
 static bool leave_lane(sonar_assembler *a, sonar_booking *b, bool whole) {
     const uint64_t end = b->at + b->frame.samples;
     pthread_mutex_lock(&a->lock);

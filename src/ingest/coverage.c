@@ -35,9 +35,9 @@ void sonar_coverage_forget(sonar_coverage *coverage, uint64_t from, uint64_t end
     memset(coverage->bits, 0, (count - head) * row_bytes);
 }
 
-/* A walk over the rows that hold [from, end). */
+/* Iteration over the rows that hold [from, end). */
 struct walk {
-    uint64_t *bits; /* the first row, at the first channel of interest */
+    uint64_t *bits; /* the first row, at the first channel wanted */
     size_t stride, words, row;
     uint64_t word, from, end;
 };

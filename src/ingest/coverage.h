@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Which samples of the ring have arrived: one bit per sample, so that repeats and gaps are exact
- * however the digitisers cut their frames. Positions are endless; their bits repeat every `words`
- * words. The words of neighbouring channels lie side by side: a frame is booked by a few passes
- * over memory in its order. */
+ * however the digitisers divide their frames. Positions never wrap; their bits repeat every `words`
+ * words. The words of neighbouring channels are adjacent, so that a frame is booked by a few
+ * sequential passes over memory. */
 #ifndef SONAR_COVERAGE_H
 #define SONAR_COVERAGE_H
 
@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 typedef struct sonar_coverage {
-    size_t channels, stride, words; /* words of 64 samples a channel */
+    size_t channels, stride, words; /* words of 64 samples per channel */
     uint64_t *bits;                 /* [word][stride], the first `channels` of each row */
 } sonar_coverage;
 
@@ -20,18 +20,18 @@ typedef void (*sonar_coverage_run)(void *arg, size_t channel, uint64_t from, siz
 
 bool sonar_coverage_init(sonar_coverage *coverage, size_t channels, size_t words);
 void sonar_coverage_clear(sonar_coverage *coverage);
-/* Makes [from, end), multiples of 64, absent in all channels. */
+/* Marks [from, end), multiples of 64, as absent in all channels. */
 void sonar_coverage_forget(sonar_coverage *coverage, uint64_t from, uint64_t end);
-/* Is any of [from, end) there, in any of the channels from `first` on? */
+/* True if any sample of [from, end) is present in any of the channels from `first` on. */
 bool sonar_coverage_any(const sonar_coverage *coverage, size_t first, size_t channels,
                         uint64_t from, uint64_t end);
-/* Marks [from, end) of these channels as there. */
+/* Marks [from, end) of these channels as present. */
 void sonar_coverage_mark(sonar_coverage *coverage, size_t first, size_t channels, uint64_t from,
                          uint64_t end);
 /* The words of all channels that hold a position, in bit position % 64. */
 const uint64_t *sonar_coverage_row(const sonar_coverage *coverage, uint64_t position);
-/* How many of [from, end) are absent; calls run (if any) for each run of them, cut at multiples of
- * 64 positions. */
+/* Returns how many of [from, end) are absent; calls run (if any) for each run of them, cut at
+ * multiples of 64 positions. */
 size_t sonar_coverage_absent(const sonar_coverage *coverage, size_t channel, uint64_t from,
                              uint64_t end, sonar_coverage_run run, void *arg);
 /* The first absent position at or after `from`, at most `end`. */

@@ -11,8 +11,8 @@
 
 /* ---- little-endian fields -------------------------------------------------------------------- */
 
-/* Bytes by shifts: right on any machine and at any alignment, and one load on little-endian ones.
- */
+/* Reads bytes by shifts: correct on any machine and at any alignment, and compiled to one load on
+ * little-endian machines. */
 static uint64_t get(const uint8_t *from, size_t bytes) {
     uint64_t value = 0;
     for (size_t i = 0; i < bytes; i++)
@@ -175,7 +175,7 @@ static void convert(int type, const uint8_t *from, size_t step, size_t count, fl
     }
 }
 
-/* Looks at the exponent's bits: all ones is an infinity or not a number. */
+/* Tests the exponent's bits: all ones means an infinity or NaN. */
 INLINE bool is_finite(const uint8_t *from, size_t step, size_t count) {
     uint32_t bad = 0;
     for (size_t i = 0; i < count; i++)
@@ -183,7 +183,7 @@ INLINE bool is_finite(const uint8_t *from, size_t step, size_t count) {
     return !bad;
 }
 
-/* Magnitudes are in the order of their bits, infinities and what is no number above all others. */
+/* Compares magnitudes by their bits, which places infinities and NaN above all numbers. */
 INLINE int32_t magnitude(const uint8_t *at) {
     return (int32_t)(word(at) & 0x7fffffffu);
 }
@@ -232,8 +232,8 @@ static struct row row_of(const sonar_frame *frame, const void *payload, uint32_t
                         interleaved ? size * frame->channels : size};
 }
 
-/* The two largest magnitudes of each of up to SIDE channels, so that a payload of either layout is
- * read along its lines. */
+/* The two largest magnitudes of each of up to SIDE channels, computed in the order of the payload
+ * in either layout. */
 enum { SIDE = 64, SPIKE_SAMPLES_LEAST = 8 };
 
 static bool spike_among(const sonar_frame *frame, const void *payload, uint32_t channel,
@@ -275,7 +275,7 @@ bool sonar_frame_unpack(const sonar_frame *frame, const void *payload, uint32_t 
 
 /* ---- into rows ------------------------------------------------------------------------------- */
 
-/* Whole cache lines go past the caches, which spares reading them before they are written. */
+/* Writes whole cache lines past the caches, so that they are not read before they are written. */
 static void stream(uint8_t *to, const uint8_t *from, size_t bytes) {
     size_t done = 0;
 #if defined(__SSE2__)
@@ -288,7 +288,7 @@ static void stream(uint8_t *to, const uint8_t *from, size_t bytes) {
     memcpy(to + done, from + done, bytes - done);
 }
 
-/* Before anybody is told about what was streamed. */
+/* Makes streamed samples visible before another thread is told about them. */
 static void end_stream(void) {
 #if defined(__SSE2__)
     _mm_sfence();
@@ -316,18 +316,17 @@ static void put_row(const sonar_rows *rows, int type, const uint8_t *from, size_
                 1);
 }
 
-/* The far side of a transposition is touched with a large stride, often a power of two that maps
- * to one cache set; going through a tile, both sides are read and written in whole lines, the
- * payload along a few of its rows at a time. In the tile samples are what they are in the payload,
- * each channel's side by side. */
+/* Transposes through a tile: a transposition touches one side with a large stride, often a power of
+ * two that maps to one cache set. Through the tile both sides are read and written in whole lines,
+ * the payload a few rows at a time. In the tile samples have the payload's type, and each channel's
+ * samples are adjacent. */
 enum { TILE_BYTES = 256 /* of a row of the payload */, TILE_SAMPLES = 64, CACHE_LINE = 64 };
 
 /* Eight samples of 2 bytes or four of 4. */
 typedef uint16_t eight __attribute__((vector_size(16)));
 typedef uint32_t four __attribute__((vector_size(16)));
 
-/* Interleaving the rows of one half with those of the other, as often as it takes to come around
- * half way, is a transposition. */
+/* Interleaving the rows of one half with those of the other, log2(n) times, is a transposition. */
 INLINE void transpose_eight(const uint8_t *from, size_t step, uint8_t *to, size_t to_step) {
     eight row[8], next[8];
     for (size_t i = 0; i < 8; i++)
@@ -363,7 +362,8 @@ static size_t tile_row_bytes(size_t size) {
     return size * TILE_SAMPLES;
 }
 
-/* The rows after these `side` ones are too far away for the processor to guess. */
+/* Prefetches the rows after these `side` ones, which are too far away for the processor's own
+ * prefetch. */
 INLINE void fetch_rows(const uint8_t *at, size_t side, size_t step) {
     for (size_t i = side; i < 2 * side; i++)
         __builtin_prefetch((const void *)((uintptr_t)at + i * step));

@@ -10,16 +10,18 @@ enum { SONAR_FRAME_HEADER_BYTES = 64, SONAR_FRAME_MAX_SAMPLES = 1 << 20 };
 enum { SONAR_FRAME_SPIKE = 1024 };
 enum { SONAR_FRAME_INTERLEAVED = 0, SONAR_FRAME_CHANNEL_MAJOR = 1 };
 enum { SONAR_FRAME_DISCONTINUITY = 1, SONAR_FRAME_OVERLOAD = 2, SONAR_FRAME_UNSYNCHRONISED = 4 };
-enum { SONAR_FRAME_SHARED = 8 };  /* the samples lie in shared memory (net/shared.h) */
-enum { SONAR_FRAME_REPLAY = 16 }; /* a recording is played: its UTC and pace are not the clock's */
-/* Of the samples; the others are of how they are sent. */
+enum { SONAR_FRAME_SHARED = 8 }; /* the samples lie in shared memory (net/shared.h) */
+enum {
+    SONAR_FRAME_REPLAY = 16
+}; /* a recording is played: its UTC and pace differ from the clock's */
+/* Flags that describe the samples; the others describe how they are sent. */
 enum {
     SONAR_FRAME_OF_SAMPLES =
         SONAR_FRAME_DISCONTINUITY | SONAR_FRAME_OVERLOAD | SONAR_FRAME_UNSYNCHRONISED
 };
 
-/* What a digitiser claims beyond that many nanoseconds around 1970, until the year 2096, is taken
- * as that: no sum or difference of times overflows then. */
+/* Times farther than this many nanoseconds from 1970 (beyond the year 2096) are clamped to it: no
+ * sum or difference of times overflows then. */
 #define SONAR_UTC_MOST_NS INT64_C(4000000000000000000)
 
 typedef struct sonar_frame {
@@ -45,13 +47,13 @@ uint64_t sonar_frame_payload_bytes(const sonar_frame *frame);
 
 /* The largest magnitude of an f32 payload; not finite if any sample is not. 0 for integers. */
 float sonar_frame_peak(const sonar_frame *frame, const void *payload);
-/* Are all samples of an f32 payload whole numbers of 32 bits, as those of an integer frame that was
- * recorded are? */
+/* True if all samples of an f32 payload are whole numbers of 32 bits, as in a recording of integer
+ * frames. */
 bool sonar_frame_has_counts(const sonar_frame *frame, const void *payload);
-/* Has some channel of an f32 frame of 8 samples or more one sample that is more than
- * SONAR_FRAME_SPIKE times as large as any other of its samples, which are not all 0? Sound that
- * came through a digitiser's filter has not; one wrong bit of an exponent is like that. The first
- * and the last sample are not looked at: a bang may begin or end there. */
+/* True if some channel of an f32 frame of at least 8 samples has one sample more than
+ * SONAR_FRAME_SPIKE times as large as every other, where those are not all 0. Sound behind a
+ * digitiser's filter has no such sample; a wrong bit of an exponent makes one. The first and the
+ * last sample are not checked, because a bang may begin or end there. */
 bool sonar_frame_has_spike(const sonar_frame *frame, const void *payload);
 
 /* Converts `samples` samples of one channel of the block from the payload, starting at sample
@@ -65,7 +67,7 @@ typedef struct sonar_rows {
     void *data;    /* of the first channel */
     size_t stride; /* samples from one channel to the next */
     bool s16;
-    bool stream; /* past the caches: for more than they hold, which nobody reads soon */
+    bool stream; /* bypasses the caches: for more data than they hold, which is not read soon */
 } sonar_rows;
 
 /* Unpacks `channels` channels of the block from `channel` on, samples [from, from + samples) of

@@ -41,43 +41,49 @@ enum { SONAR_INGEST_THREADS_MOST = 64 };
 typedef struct sonar_ingest_spec {
     void *zmq_context;
     struct sonar_memory *memory; /* net/net.h, watched if not NULL; borrowed until destroy */
-    const struct sonar_security *security; /* net/net.h, the same; NULL: in the clear */
-    struct sonar_segments *segments;       /* net/shared.h, the same; NULL: no shared memory */
-    uint64_t io_threads;          /* of libzmq that serve it, as ZMQ_AFFINITY has them; 0: any */
+    const struct sonar_security
+        *security; /* of net/net.h, borrowed until destroy; NULL: unencrypted */
+    struct sonar_segments
+        *segments; /* of net/shared.h, borrowed until destroy; NULL: no shared memory */
+    uint64_t
+        io_threads; /* mask of libzmq's I/O threads that serve it, as in ZMQ_AFFINITY; 0: any */
     const char *const *endpoints; /* PULL binds them, SUB connects to them */
     size_t endpoint_count;
     sonar_socket_kind socket;
     int high_water_mark; /* messages per peer, > 0 */
     size_t max_message_bytes;
     uint32_t array_id;
-    size_t first_channel, channels; /* the block of the array's channels that comes here; all
-                                       other numbers of channels count from its first */
+    size_t first_channel, channels; /* first channel of the array that comes here; all other channel
+                                       numbers count from it */
     const uint8_t *channel_used; /* [channel]; gaps in unused ones do not count. NULL: all used */
     double fs_hz;
     size_t window_length, hop; /* N, H */
-    size_t lookback; /* samples before a window that the ring keeps for as long as the window */
+    size_t lookback; /* samples before a window that the ring keeps as long as the window itself */
     size_t queue_windows; /* windows that may wait for the data thread, >= 1 */
     sonar_overload overload;
-    double max_missing_share; /* a window above it is dropped and counted */
+    double max_missing_share; /* a window with a larger share is dropped and counted */
     size_t max_skew_samples;  /* how far the newest sample may run ahead of a gap */
     int restart_after_ms, silent_after_ms;
-    int cpu;        /* processor for the first of its threads, -1 any */
-    size_t threads; /* that receive and book frames; 0 is 1 */
+    int cpu;        /* processor of its first thread, -1: any */
+    size_t threads; /* threads that receive and book frames; 0 means 1 */
     /* SONAR_S16: the ring keeps 16-bit samples as they come, other frames are wrong_type. Anything
      * else: every type is accepted, the ring holds f32. */
     sonar_dtype sample_type;
-    float most_sample; /* f32 samples of a larger magnitude are out_of_range, unless the frame has
-                        counts; 0: any that is finite */
-    bool drop_spikes;  /* frames with a sample that no sound makes are out_of_range, too */
+    float most_sample; /* f32 samples of a larger magnitude are out_of_range, except in frames of
+                          counts; 0: any finite value is accepted */
+    bool drop_spikes;  /* also drops frames with a sample that no sound can produce, as out_of_range
+                        */
     void *ring; /* [channel][sonar_ingest_capacity] zeroed, borrowed until destroy; NULL: ingest
                    allocates it */
-    size_t chunk_samples; /* wake the data thread at every so many complete samples; 0: never */
-    const sonar_stretch_sink *sink; /* gets every sample, too; borrowed until destroy; NULL: none */
+    size_t chunk_samples; /* wakes the data thread each time this many samples are complete; 0:
+                             never */
+    const sonar_stretch_sink
+        *sink; /* also receives every sample; borrowed until destroy; NULL: none */
 } sonar_ingest_spec;
 
 typedef struct sonar_ingest sonar_ingest;
 
-/* Samples a channel that the ring of this spec holds; 0 if it cannot be. */
+/* Samples per channel of the ring for this spec; 0 if that cannot be allocated. */
 size_t sonar_ingest_capacity(const sonar_ingest_spec *spec);
 
 /* Allocates everything. start opens the sockets and hands them to the new thread (SONAR_ESYS with
@@ -94,16 +100,18 @@ int sonar_ingest_fd(const sonar_ingest *ingest);
 bool sonar_ingest_take(sonar_ingest *ingest, sonar_window *window); /* data thread; false: none */
 bool sonar_ingest_waiting(const sonar_ingest *ingest); /* data thread; there is one to be taken */
 void sonar_ingest_release(sonar_ingest *ingest, const sonar_window *window); /* data thread */
-/* All used channels' samples at positions below are there, but for the gaps of windows that say so,
- * and stay unchanged for as long as the ring holds them. Moves in chunks; 0 without. Data thread.
- */
+/* Below this position all samples of used channels are present, except for the gaps that windows
+ * report, and they stay unchanged as long as the ring holds them. Advances in chunks; 0 without
+ * chunks. Data thread. */
 uint64_t sonar_ingest_ready(const sonar_ingest *ingest);
 sonar_buffer sonar_ingest_ring(const sonar_ingest *ingest); /* f32 or s16 [channel][capacity] */
-/* Other channels are used, as channel_used of the spec, from the next window on. Any one thread. */
+/* Changes which channels are used, as spec.channel_used, from the next window on. Any one thread.
+ */
 void sonar_ingest_use(sonar_ingest *ingest, const uint8_t *channel_used);
-/* Any thread: ends all connections within 0.1 s; whoever may still connect comes back. */
+/* Any thread: ends all connections within 0.1 s; peers that may still connect do so again. */
 void sonar_ingest_cut_all(sonar_ingest *ingest);
-/* Any thread. False once the thread has ended, stopped or by itself because its socket failed. */
+/* Any thread. False once the thread has ended, either because it was stopped or because its socket
+ * failed. */
 bool sonar_ingest_alive(const sonar_ingest *ingest);
 void sonar_ingest_read_counters(const sonar_ingest *ingest, sonar_ingest_counters *counters);
 /* State of the stream at most 0.1 s ago, the last refused frames now; each loss is reported once.

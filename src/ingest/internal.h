@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * What the assembler's own files share. A frame's way through them: begin.c checks it and decides
- * about it, timeline.c says where it belongs or begins a timeline with it, booking.c stores it.
- * When a window is over, windows.c offers it, loss.c says what it lacks, and outlet.c hands the
- * samples on to the recorder. assembler.c makes all of it and tells others how it fares.
+ * Shared by the assembler's own files. A frame passes through them in this order: begin.c checks it
+ * and decides about it, timeline.c assigns it to a timeline or begins one with it, booking.c stores
+ * it. When a window is over, windows.c offers it, loss.c measures what it lacks, and outlet.c hands
+ * the samples on to the recorder. assembler.c creates the assembler and reports its state.
  *
  * The caller of a function declared here holds assembler->lock.
  */
@@ -27,15 +27,15 @@
 
 /* ---- state ----------------------------------------------------------------------------------- */
 
-/* Has a frame or a window been dealt with? */
+/* Outcome of storing a frame or offering a window. */
 enum outcome {
     DONE = 0,
-    BUSY,    /* overload block: not before the data thread releases a window */
-    OVERRUN, /* no: the data thread reads where the samples would go */
-    TORN     /* no: the samples were overwritten while they were read */
+    BUSY,    /* overload block: not possible before the data thread releases a window */
+    OVERRUN, /* not stored: the data thread reads where the samples would go */
+    TORN     /* not stored: the samples were overwritten while they were read */
 };
 
-/* What the frames told about a window that is not offered yet. */
+/* What frames have said about a window that is not offered yet. */
 struct note {
     uint32_t flags;
     uint32_t time_channel; /* first channel of the block that gave the time */
@@ -44,26 +44,26 @@ struct note {
     int64_t arrival_ns;
 };
 
-/* What a window, or some of its channels, lacks. */
+/* Counts of the samples that a window, or some of its channels, lacks. */
 struct loss {
-    uint64_t absent, worst; /* samples of used channels; most of one of them */
-    uint64_t before;        /* the same of the samples that the window looks back to */
-    uint64_t fresh;         /* of the absent ones, those that no window before has counted */
+    uint64_t absent, worst; /* samples of used channels; of the channel that lacks most */
+    uint64_t before;        /* the same for the window's lookback */
+    uint64_t fresh;         /* absent samples that no earlier window has counted */
 };
 
-/* The same, channel by channel, of the window that was measured last. */
+/* The same by channel, for the window measured last. */
 struct losses {
-    float *missing; /* [channel] share of the window */
-    size_t *lost;   /* [channel] samples that no window before has counted */
+    float *missing; /* [channel] share of the window that is absent */
+    size_t *lost;   /* [channel] absent samples that no earlier window has counted */
     sonar_gap_lists gaps;
-    size_t words;            /* of lacks: the window's and those it looks back to */
+    size_t words;            /* of lacks: the window and its lookback */
     _Atomic uint64_t *lacks; /* see sonar_window; bits are only set while ranges are measured */
     struct loss *range;      /* [range of channels] */
 };
 
-/* A window is told to the data thread in chunks while it fills. */
+/* The filling window is announced to the data thread in chunks. */
 struct chunks {
-    size_t samples; /* 0: none are told */
+    size_t samples; /* 0: no chunks are announced */
     uint64_t end;
     size_t waiting_for;     /* used channels that have not reached it */
     _Atomic uint64_t ready; /* all used channels have reached this position */
@@ -71,7 +71,7 @@ struct chunks {
 
 enum { FLAGGED_MOST = 64 };
 
-/* Positions of which a frame said something. */
+/* A range of positions that frames have described. */
 struct flagged {
     uint64_t from, end;
     uint32_t flags;
@@ -79,91 +79,96 @@ struct flagged {
 
 /* What is handed on to spec.sink. */
 struct outlet {
-    const sonar_stretch_sink *sink; /* NULL: nobody's */
+    const sonar_stretch_sink *sink; /* NULL: there is none */
     uint64_t from;                  /* position of the next sample to hand on */
     /* the time, from the block with the lowest channel */
     uint32_t time_channel;
-    uint64_t time_at; /* position of which it was told last */
+    uint64_t time_at; /* last position whose time is known */
     int64_t utc_ns;   /* 0 = never */
     size_t flagged_count;
     struct flagged flagged[FLAGGED_MOST]; /* in the order of the frames */
     size_t lacks, lacks_most;
-    bool too_many;    /* they did not fit */
+    bool too_many;    /* more lacks than the list holds */
     sonar_lack *lack; /* [lacks_most] */
-    sonar_lack run;   /* the one that grows; channels 0: none does */
+    sonar_lack run;   /* the one being extended; channels 0: none */
 };
 
-/* What reports tell, beside what the others know. A period goes from one report to the next. */
+/* State for reports beyond what the other members hold. A period lasts from one report to the next.
+ */
 struct memories {
-    int64_t adopted_ns, decided_ns; /* the timeline was, a window was last */
-    uint32_t *lacked_in;  /* [channel] period in which a window last did without samples of it */
+    int64_t adopted_ns,
+        decided_ns;       /* when the timeline was adopted, when the last window was decided */
+    uint32_t *lacked_in;  /* [channel] last period in which a window lacked samples of it */
     float *lacked_share;  /* [channel] the worst share of a window since the last read */
-    uint32_t period;      /* this one, */
+    uint32_t period;      /* the current period, */
     uint32_t lost_in;     /* the last one in which samples were lost, */
     uint32_t period_read; /* the last one whose report was read */
 };
 
 struct sonar_assembler {
-    pthread_mutex_t lock; /* of all below but constants, the ring and each lane's books */
-    pthread_cond_t alone; /* nobody books side by side any more */
-    size_t beside;        /* frames that are being booked side by side; none while windows move */
-    /* constants, as the spec has them */
+    pthread_mutex_t lock; /* protects all below except constants, the ring and each lane's books */
+    pthread_cond_t alone; /* signalled when no booking is running */
+    size_t beside;        /* frames being booked concurrently; 0 while windows advance */
+    /* constants, from the spec */
     uint32_t array_id;
-    uint32_t first_channel; /* in the array, of those that come here and are counted from it */
+    uint32_t
+        first_channel; /* in the array, of the channels that come here and are counted from it */
     size_t channels, length, hop, lookback, skew, queue_windows;
     double fs_hz, max_missing_share;
     float most_sample;
     bool drop_spikes;
     bool blocking; /* overload block: nothing is dropped, frames wait instead */
     int64_t restart_ns, silent_ns;
-    /* channels; which of them count: what another thread asks for holds from the next window on */
+    /* channels; a change of which count, requested by another thread, takes effect with the next
+     * window */
     size_t channels_used;
     uint8_t *used;          /* [channel] */
     _Atomic uint8_t *asked; /* [channel] */
     atomic_bool asked_new;
     uint8_t *fed; /* [channel] a sample was stored in this timeline */
-    bool all_fed; /* no used channel is without */
-    /* the ring, and which of its samples are there */
+    bool all_fed; /* all used channels are fed */
+    /* the ring, and which of its samples are present */
     size_t capacity;
     sonar_store store;
     sonar_coverage coverage;
     _Atomic uint64_t opened; /* coverage is valid below this position; a multiple of 64 */
-    uint64_t *reached;       /* [channel] first position not yet there */
-    uint64_t *since;         /* [channel] all is there from here to reached; before, perhaps not */
-    uint64_t newest;         /* end of the newest sample that came */
+    uint64_t *reached;       /* [channel] first position not yet present */
+    uint64_t *since; /* [channel] all positions from here to reached are present; earlier ones may
+                        not be */
+    uint64_t newest; /* end of the newest sample received */
     /* the timeline */
     bool running;
-    uint64_t timeline; /* how many there have been */
+    uint64_t timeline; /* number of timelines so far */
     uint32_t epoch;
     uint64_t origin, base; /* sample index, a multiple of the hop, and its position */
-    int64_t accepted_ns;   /* when a frame was last */
-    int64_t stuck_ns;      /* first late frame since; 0: none */
+    int64_t accepted_ns;   /* time of the last frame */
+    int64_t stuck_ns;      /* time of the first late frame since then; 0: none */
     int64_t last_utc_ns;   /* of the window before; 0: unknown */
     sonar_shed shed;
     /* the window being filled, in positions */
     uint64_t index; /* its number */
     uint64_t first_window, window;
-    uint64_t frozen;    /* below: late */
-    uint64_t filled;    /* below: gaps already zero, for some window was queued up to here */
+    uint64_t frozen;    /* positions below are late */
+    uint64_t filled;    /* gaps below are zeroed already, for a window that was queued up to here */
     size_t waiting_for; /* used channels that have not reached the window's end */
     struct chunks chunk;
     size_t notes;
     struct note *note; /* [window number mod notes] */
     struct losses loss;
-    /* the frame in work */
+    /* the frame being processed */
     int64_t now_ns;        /* of the last frame or tick */
-    int64_t arrival_ns;    /* of the last frame that went to the ring */
-    float last_peak;       /* of the last frame of f32 that passed */
-    sonar_booking pending; /* booked alone */
-    bool waits;            /* overload block: that frame waits, stored in part */
-    bool owes;             /* overload block: a window that is over waits for room */
+    int64_t arrival_ns;    /* of the last frame stored in the ring */
+    float last_peak;       /* of the last accepted frame of f32 */
+    sonar_booking pending; /* no other frame is booked concurrently */
+    bool waits;            /* overload block: that frame waits, partly stored */
+    bool owes;             /* overload block: a complete window waits for room */
     sonar_lanes lanes;
     sonar_blocks blocks;
     sonar_refused refused[SONAR_FRAME_CAUSES];
     struct outlet outlet;
     struct memories memory;
     sonar_window_queue queue;
-    _Atomic uint64_t published; /* windows that went to the queue */
+    _Atomic uint64_t published; /* windows passed to the queue */
     sonar_ingest_counters count;
 };
 
@@ -173,7 +178,7 @@ static inline uint64_t sample_at(const sonar_assembler *a, uint64_t position) {
     return a->origin + (position - a->base);
 }
 
-/* May wrap below 0 for a sample that is late. */
+/* Wraps below 0 for a late sample. */
 static inline uint64_t position_of(const sonar_assembler *a, uint64_t sample) {
     return a->base + (sample - a->origin);
 }
@@ -182,34 +187,34 @@ static inline uint64_t window_end(const sonar_assembler *a) {
     return a->window + a->length;
 }
 
-/* The first position that the current window needs: no earlier one is its stream's. */
+/* The first position that the current window needs; earlier ones belong to another stream. */
 static inline uint64_t window_begin(const sonar_assembler *a) {
     return a->window - sonar_min_size(a->lookback, (size_t)(a->window - a->first_window));
 }
 
-/* Up to here the ring can be opened, in whole words, without losing a position that may still be
- * written or is needed by the current window. */
+/* Up to this position the ring can be opened, in whole words, without losing a position that may
+ * still be written or is needed by the current window. */
 static inline uint64_t open_limit(const sonar_assembler *a) {
     const uint64_t begin = window_begin(a), lowest = begin < a->frozen ? begin : a->frozen;
     return (lowest & ~(uint64_t)63) + a->capacity;
 }
 
-/* The time so many samples later; unsigned, because a peer may claim any time and overflow must
+/* The time this many samples later. Unsigned, because a peer may claim any time and overflow must
  * stay harmless. */
 static inline int64_t utc_after(const sonar_assembler *a, int64_t utc_ns, int64_t samples) {
     return (int64_t)((uint64_t)utc_ns + (uint64_t)llround((double)samples * 1e9 / a->fs_hz));
 }
 
-/* A sample before `end` has come, or counts as there. */
+/* A sample before `end` was received, or counts as received. */
 static inline void note_newest(sonar_assembler *a, uint64_t end) {
     if (end > a->newest)
         a->newest = end;
 }
 
-/* Where the frame lies beside the ring. */
+/* Where the frame lies relative to the ring. */
 enum relation { INSIDE, BEHIND, AHEAD };
 
-/* Compared in sample indices as they are, so that no claimed index can wrap around. */
+/* Compares the sample indices as received, so that no claimed index can wrap around. */
 static inline enum relation relation_of(const sonar_assembler *a, const sonar_frame *frame) {
     uint64_t window = sample_at(a, a->window), frozen = sample_at(a, a->frozen);
     if (frame->first_sample >= window && frame->first_sample - window > a->capacity)
@@ -217,7 +222,7 @@ static inline enum relation relation_of(const sonar_assembler *a, const sonar_fr
     return frame->first_sample + frame->samples <= frozen ? BEHIND : INSIDE;
 }
 
-/* Is the frame's place in the timeline as it stands? */
+/* True if the frame has a place in the current timeline. */
 static inline bool is_inside(const sonar_assembler *a, const sonar_frame *frame) {
     return a->running && frame->epoch == a->epoch && frame->first_sample >= a->origin &&
            relation_of(a, frame) == INSIDE;
@@ -230,7 +235,7 @@ static inline bool is_shed(const sonar_assembler *a) {
     return sonar_shed_took(&a->shed, a->window, window_end(a));
 }
 
-/* Nothing is missing of the window, or what is missing is waited for no longer. */
+/* The window is complete, or its missing samples are no longer waited for. */
 static inline bool is_window_over(const sonar_assembler *a) {
     return a->waiting_for == 0 || is_shed(a) || a->newest >= window_end(a) + a->skew;
 }
@@ -239,7 +244,7 @@ static inline bool is_chunk_over(const sonar_assembler *a) {
     return a->chunk.samples && a->chunk.waiting_for == 0;
 }
 
-/* There is something to do for which nobody may book. */
+/* Something is due that requires that no frame is being booked. */
 static inline bool is_due(const sonar_assembler *a) {
     return a->running && (is_window_over(a) || is_chunk_over(a));
 }
@@ -248,7 +253,7 @@ static inline bool is_silent(const sonar_assembler *a, int64_t since_ns, int64_t
     return now_ns - since_ns >= a->restart_ns;
 }
 
-/* frame: NULL where it could not be read. */
+/* frame: NULL where its header could not be read. */
 static inline void drop_frame(sonar_assembler *a, const sonar_frame *frame,
                               sonar_frame_cause cause) {
     sonar_count_add(&a->count.frames_dropped[cause], 1);
@@ -267,48 +272,49 @@ static inline void drop_window(sonar_assembler *a, sonar_window_cause cause) {
 
 /* ---- timeline.c ------------------------------------------------------------------------------ */
 
-/* Puts the frame into the timeline, or a new timeline around it. Returns the cause if it belongs to
- * neither, else NO_CAUSE. Nobody books side by side. */
+/* Assigns the frame to the timeline, or begins a new timeline with it. Returns the cause if neither
+ * is possible, else NO_CAUSE. Requires that no frame is being booked. */
 sonar_frame_cause sonar_timeline_join(sonar_assembler *a, const sonar_frame *frame, int64_t now_ns);
 
 /* ---- booking.c ------------------------------------------------------------------------------- */
 
-/* Books a frame of which nobody else books one. False: it waits. */
+/* Books a frame while no other is being booked. False: it waits. */
 bool sonar_booking_alone(sonar_assembler *a, const sonar_booking *b);
-/* Waits until nobody books side by side, and does what has become due. */
+/* Waits until no frame is being booked, and does what has become due. */
 void sonar_booking_be_alone(sonar_assembler *a);
 
-/* ---- windows.c: nobody books side by side, but for open, make_room, note --------------------- */
+/* ---- windows.c: called while no frame is booked, except open, make_room, note ---------------- */
 
 /* Opens the ring up to `end`, in whole words. */
 void sonar_windows_open(sonar_assembler *a, uint64_t end);
-/* Makes sure that no offered window's samples lie where positions below `end` would be written. */
+/* Ensures that no offered window has samples where positions below `end` would be written. */
 enum outcome sonar_windows_make_room(sonar_assembler *a, uint64_t end);
 /* Notes what the frame says about every window that [from, end) is part of. */
 void sonar_windows_note(sonar_assembler *a, const sonar_booking *b, uint64_t from, uint64_t end);
-/* Other channels count, if somebody has asked for them. */
+/* Applies a requested change of which channels count. */
 void sonar_windows_take_used(sonar_assembler *a);
-/* Tells how far all used channels have come, in whole chunks, and waits for the next. */
+/* Announces how far all used channels have come, in whole chunks, and begins the next chunk. */
 void sonar_windows_next_chunk(sonar_assembler *a);
-/* The window is over: offers it or counts it missing, and goes on to the next. */
+/* The window is over: offers it or counts it as missing, and begins the next. */
 enum outcome sonar_windows_freeze(sonar_assembler *a);
-/* Freezes what is complete or has waited long enough. */
+/* Freezes windows that are complete or have waited long enough. */
 enum outcome sonar_windows_advance(sonar_assembler *a);
 /* The stream has stopped: freezes all windows that are over, complete or not. */
 void sonar_windows_end(sonar_assembler *a);
 
 /* ---- loss.c ---------------------------------------------------------------------------------- */
 
-/* Absent samples of [from, end) of a channel; calls run (if any) for each run of them. */
+/* Counts the absent samples of [from, end) of a channel; calls run (if any) for each run of them.
+ */
 size_t sonar_loss_absent(const sonar_assembler *a, size_t channel, uint64_t from, uint64_t end,
                          sonar_coverage_run run, void *arg);
-/* What the current window lacks, which assembler->loss then has by channel. */
+/* Measures what the current window lacks; assembler->loss then has it by channel. */
 struct loss sonar_loss_measure(sonar_assembler *a);
-/* The mean share of its used channels. */
+/* The mean absent share of its used channels. */
 double sonar_loss_mean(const sonar_assembler *a, const struct loss *loss);
-/* Zeros into the gaps that were measured. */
+/* Writes zeros into the measured gaps. */
 void sonar_loss_fill(sonar_assembler *a);
-/* Says in the slot what the window and the samples before it lack. */
+/* Describes in the slot what the window and its lookback lack. */
 void sonar_loss_describe(const sonar_assembler *a, const struct loss *loss,
                          sonar_window_slot *slot);
 /* The window measured last has lost samples: notes for reports which channels lack some, and counts
@@ -317,13 +323,14 @@ void sonar_loss_note(sonar_assembler *a);
 
 /* ---- outlet.c -------------------------------------------------------------------------------- */
 
-/* A new timeline's first sample lies there. */
+/* The position of a new timeline's first sample. */
 void sonar_outlet_begin(sonar_assembler *a, uint64_t from);
-/* Notes what a frame says of [from, end), which has been stored. */
+/* Notes the flags and time of a frame for [from, end), which has been stored. */
 void sonar_outlet_note(sonar_assembler *a, const sonar_booking *b, uint64_t from, uint64_t end);
-/* Positions below `end` do not change any more. Nobody books side by side. */
+/* Hands on the samples below `end`, which no longer change. Requires that no frame is being booked.
+ */
 void sonar_outlet_hand_on(sonar_assembler *a, uint64_t end);
-/* Hands on what need not wait for the end of its window; at the end of all, the rest too. */
+/* Hands on samples that need not wait for the end of their window; with `all`, the rest too. */
 void sonar_outlet_flush(sonar_assembler *a, bool all);
 
 #endif

@@ -22,7 +22,7 @@ static bool is_of(const sonar_lane *lane, const sonar_frame *frame) {
     return lane->first_channel == frame->first_channel && lane->channels == frame->channels;
 }
 
-/* Digitisers take turns, so that the next frame is mostly of the next lane. */
+/* Digitisers send in turn, so the next frame usually belongs to the next lane. */
 sonar_lane *sonar_lanes_find(sonar_lanes *lanes, const sonar_frame *frame) {
     for (size_t i = 0, k = lanes->last; i < lanes->count; i++, k = k + 1 < lanes->count ? k + 1 : 0)
         if (is_of(&lanes->lane[k], frame)) {

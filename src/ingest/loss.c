@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What a window lacks: measured over ranges of channels, which the helpers of the store share, and
- * filled with zeros before it is offered. Called by windows.c when a window is over. */
+/* What a window lacks: measured over ranges of channels, which the store's threads share, and
+ * filled with zeros before the window is offered. Called by windows.c when a window is over. */
 #include <string.h>
 
 #include "ingest/internal.h"
 
-/* What was never opened is absent as a whole. */
+/* Positions that were never opened are absent as a whole. */
 size_t sonar_loss_absent(const sonar_assembler *a, size_t channel, uint64_t from, uint64_t end,
                          sonar_coverage_run run, void *arg) {
     uint64_t known = end < a->opened ? end : a->opened;
@@ -17,8 +17,8 @@ size_t sonar_loss_absent(const sonar_assembler *a, size_t channel, uint64_t from
     return count + (size_t)(end - known);
 }
 
-/* Some used channel lacks these samples. A word that says so already is only read: neighbours often
- * lack the same, and several threads look at them. */
+/* Sets the bits of samples that some used channel lacks. A word that has them already is only read:
+ * neighbours often lack the same, and several threads write here. */
 static void lack(void *arg, size_t channel, uint64_t from, size_t samples) {
     sonar_assembler *a = arg;
     uint64_t at = from - (window_begin(a) & ~(uint64_t)63), end = at + samples;
@@ -32,14 +32,14 @@ static void lack(void *arg, size_t channel, uint64_t from, size_t samples) {
     }
 }
 
-/* The same in the window itself. */
+/* The same within the window itself. */
 static void lack_in_window(void *arg, size_t channel, uint64_t from, size_t samples) {
     sonar_assembler *a = arg;
     lack(a, channel, from, samples);
     sonar_gaps_add(&a->loss.gaps, channel, (uint32_t)(from - a->window), (uint32_t)samples);
 }
 
-/* One channel. Most lack nothing, and need no look at their bits. */
+/* Measures one channel. Most lack nothing, which is seen without reading their bits. */
 static void measure_channel(sonar_assembler *a, size_t k, struct loss *loss) {
     uint64_t end = window_end(a), fresh = a->window < a->frozen ? a->frozen : a->window;
     a->loss.missing[k] = 0;
@@ -90,7 +90,7 @@ static void fill_zeros(void *arg, size_t channel, uint64_t from, size_t samples)
     sonar_store_zero(arg, channel, from, samples);
 }
 
-/* Only above what was queued before: the data thread may be reading below. */
+/* Only above what was queued before, since the data thread may be reading below. */
 static void fill_range(void *arg, size_t range, size_t worker) {
     sonar_assembler *a = arg;
     uint64_t end = window_end(a), from = a->window < a->filled ? a->filled : a->window;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Handing the samples on, to the recorder, in stretches that say what they lack and which flags
- * they have: as soon as they cannot change any more. Called when a window is over (windows.c), from
- * time to time and at the end (begin.c), and before a new timeline (timeline.c). */
+/* Hands the samples on to the recorder, in stretches that describe their gaps and flags, as soon as
+ * they no longer change. Called when a window is over (windows.c), periodically and at the end
+ * (begin.c), and before a new timeline (timeline.c). */
 #include "ingest/internal.h"
 
 sonar_buffer sonar_assembler_ring(const sonar_assembler *a) {
@@ -15,7 +15,7 @@ void sonar_outlet_begin(sonar_assembler *a, uint64_t from) {
     a->outlet.flagged_count = 0;
 }
 
-/* Of too many flags that come and go at once, the last ones become one. */
+/* If there are too many flag changes, the last ones are merged into one. */
 void sonar_outlet_note(sonar_assembler *a, const sonar_booking *b, uint64_t from, uint64_t end) {
     struct outlet *o = &a->outlet;
     const sonar_frame *frame = &b->frame;
@@ -41,7 +41,8 @@ void sonar_outlet_note(sonar_assembler *a, const sonar_booking *b, uint64_t from
 
 /* ---- a stretch ------------------------------------------------------------------------------- */
 
-/* The run is whole. What the channel before lacks is often the same. */
+/* Ends the current run. The channel before often lacks the same samples; then the run is extended
+ * to both. */
 static void end_run(struct outlet *o) {
     enum { LOOK_BACK = 64 };
     const sonar_lack run = o->run;
@@ -61,7 +62,7 @@ static void end_run(struct outlet *o) {
         o->lack[o->lacks++] = run;
 }
 
-/* A run that lacks, or a piece of one. */
+/* Notes a run of absent samples, or a piece of one. */
 static void note_run(void *arg, size_t channel, uint64_t from, size_t samples) {
     struct outlet *o = &((sonar_assembler *)arg)->outlet;
     const uint32_t begin = (uint32_t)(from - o->from), end = begin + (uint32_t)samples;
@@ -73,7 +74,7 @@ static void note_run(void *arg, size_t channel, uint64_t from, size_t samples) {
     o->run = (sonar_lack){(uint32_t)channel, 1, begin, end};
 }
 
-/* Lists what the next so many samples lack; false if that is too much for the list. */
+/* Lists what the next `samples` samples lack; false if the list is too short. */
 static bool list_lacks(sonar_assembler *a, size_t samples) {
     struct outlet *o = &a->outlet;
     const uint64_t end = o->from + samples;
@@ -86,14 +87,14 @@ static bool list_lacks(sonar_assembler *a, size_t samples) {
     return !o->too_many;
 }
 
-/* Nothing of the stretch has come. */
+/* True if all channels lack the whole stretch. */
 static bool all_lack(const sonar_assembler *a, size_t samples) {
     const struct outlet *o = &a->outlet;
     return o->lacks == 1 && o->lack[0].channels == a->channels &&
            o->lack[0].end - o->lack[0].begin == samples;
 }
 
-/* Flags of the next sample; *samples is cut to those that have the same. */
+/* Flags of the next sample; shortens *samples to those with the same flags. */
 static uint32_t flags_of_next(struct outlet *o, size_t *samples) {
     uint32_t flags = 0;
     size_t kept = 0;
@@ -115,7 +116,7 @@ static int64_t utc_of_next(const sonar_assembler *a) {
     return o->utc_ns ? utc_after(a, o->utc_ns, (int64_t)(o->from - o->time_at)) : 0;
 }
 
-/* At most one second at once, so that a stretch's own indices are small. */
+/* At most one second at a time, so that a stretch's own indices stay small. */
 static void hand_on_some(sonar_assembler *a, uint64_t end) {
     struct outlet *o = &a->outlet;
     size_t samples = sonar_min_size((size_t)(end - o->from), (size_t)fmax(1, a->fs_hz));
@@ -151,8 +152,8 @@ void sonar_outlet_hand_on(sonar_assembler *a, uint64_t end) {
         hand_on_some(a, end);
 }
 
-/* What all channels that send, or are used, have reached cannot change even before it is frozen.
- * What lies before the first window is followed by no `reached`. */
+/* Positions that all sending or used channels have reached no longer change, even before they are
+ * frozen. Positions before the first window are not tracked by `reached`. */
 static uint64_t settled_end(const sonar_assembler *a) {
     uint64_t lowest = a->newest;
     for (size_t k = 0; k < a->channels; k++)

@@ -11,14 +11,14 @@ typedef struct sonar_payload {
     const void *data; /* NULL: there are none, for the reason `fault` */
     size_t bytes;
     sonar_frame_cause fault;
-    const _Atomic uint64_t *counter; /* in memory that a digitiser writes to: the samples are those
-                                        that were sent while this reads `count`; NULL: private */
+    const _Atomic uint64_t *counter; /* in memory that the digitiser writes: the samples are valid
+                                        while this reads `count`; NULL: private memory */
     uint64_t count;
 } sonar_payload;
 
-/* The samples that were read so far are those that were sent. */
+/* True if the samples that were read so far are the ones that were sent. */
 static inline bool sonar_payload_holds(const sonar_payload *payload) {
-#ifndef __SANITIZE_THREAD__ /* which knows no fences, and nothing of other processes */
+#ifndef __SANITIZE_THREAD__ /* the thread sanitizer does not model fences */
     atomic_thread_fence(memory_order_acquire);
 #endif
     return !payload->counter ||

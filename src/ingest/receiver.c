@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/*
- * The ingest threads: receive messages from the socket and pass them to the assembler. They take
- * turns: one of them waits for the socket, takes one message, has the assembler decide about it and
- * lets the next one wait, before it books the samples.
- */
+/* The ingest threads receive messages from the socket and pass them to the assembler. They take
+ * turns: one thread waits for the socket, takes one message and has the assembler decide about it;
+ * then the next thread waits, while the first one books the samples. */
 #include "ingest/ingest.h"
 
 #include <errno.h>
@@ -26,8 +24,8 @@ enum { TICK_MS = 100 };
 /* A message on its way through one thread. */
 struct message {
     zmq_msg_t header, samples;
-    bool two_parts, shared;   /* shared: the block is to be given back */
-    sonar_shared_block block; /* the samples, but for those that were copied for their sake */
+    bool two_parts, shared;   /* shared: the block must be returned */
+    sonar_shared_block block; /* the samples, unless they were copied to keep them unchanged */
 };
 
 struct sonar_ingest {
@@ -40,29 +38,29 @@ struct sonar_ingest {
     size_t threads;
     pthread_t thread[SONAR_INGEST_THREADS_MOST];
     bool running;
-    pthread_mutex_t turn; /* of whoever waits: the socket, and what has come by it */
+    pthread_mutex_t turn; /* protects the socket and what was received on it */
     sem_t opened;         /* posted once open_code and open_error are set */
     sonar_code open_code;
     sonar_error open_error;
     atomic_bool stopping, alive;
-    bool drained;            /* since the last tick no message waited once */
+    bool drained;            /* a message was not waiting at least once since the last tick */
     int windows_fd;          /* wakes the data thread */
     int control_fd;          /* wakes the ingest thread: stop, or a window was released */
-    bool failed;             /* the socket is of no more use */
+    bool failed;             /* the socket can no longer be used */
     atomic_bool waits;       /* a frame or a window waits for room */
-    bool again;              /* the frame that waits has to begin again */
-    struct message *waiting; /* it stays in place, as small ones lie in the struct itself */
+    bool again;              /* the waiting frame has to begin again */
+    struct message *waiting; /* moved, since small messages are stored in the struct itself */
     struct message message[SONAR_INGEST_THREADS_MOST + 1];
     int64_t next_tick_ns;
-    _Atomic uint64_t told_offered, told_ready; /* what the data thread has been woken for */
-    pthread_mutex_t lock;                      /* the two below; this thread never waits for it */
+    _Atomic uint64_t told_offered, told_ready; /* what the data thread was last woken for */
+    pthread_mutex_t lock; /* protects the two below; the waiting thread never blocks on it */
     sonar_ingest_report report;
     bool report_read;
 };
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
-/* Reads away the rest of a message that has too many parts. */
+/* Discards the rest of a message that has too many parts. */
 static void drain(sonar_ingest *ingest) {
     zmq_msg_t part;
     zmq_msg_init(&part);
@@ -89,8 +87,8 @@ struct helper {
     struct message *message;
 };
 
-/* One message, if there is one. Parts of a message arrive together, so only the first may be
- * absent. Returns 0, or -1 with errno. */
+/* Receives one message, if there is one. Parts of a message arrive together, so only the first may
+ * be absent. Returns 0, or -1 with errno. */
 static int receive(sonar_ingest *ingest, struct message *m) {
     m->two_parts = false;
     if (zmq_msg_recv(&m->header, ingest->socket.zmq, ZMQ_DONTWAIT) < 0)
@@ -107,8 +105,8 @@ static int receive(sonar_ingest *ingest, struct message *m) {
     return 0;
 }
 
-/* Samples that the digitiser may still change cannot be looked at first and stored then: those of
- * f32, which have to be finite, are copied before. */
+/* Samples that the digitiser may still change cannot be checked first and stored later. f32 samples
+ * have to be finite, so they are copied before. */
 static sonar_payload copy_of(struct message *m, sonar_payload shared) {
     zmq_msg_t copy;
     if (zmq_msg_init_size(&copy, shared.bytes) != 0)
@@ -123,7 +121,7 @@ static sonar_payload copy_of(struct message *m, sonar_payload shared) {
 
 static sonar_payload payload_of_shared(sonar_ingest *ingest, struct message *m,
                                        const sonar_frame *frame) {
-    if (!m->shared) /* else it has to begin again */
+    if (!m->shared) /* otherwise it has to begin again */
         m->shared =
             ingest->segments && sonar_segments_find(ingest->segments, zmq_msg_data(&m->samples),
                                                     zmq_msg_size(&m->samples), &m->block);
@@ -149,7 +147,7 @@ static sonar_payload payload_of(sonar_ingest *ingest, struct message *m) {
     return (sonar_payload){.data = zmq_msg_data(&m->samples), .bytes = zmq_msg_size(&m->samples)};
 }
 
-/* What the assembler decides about the message; one that has to wait is kept. */
+/* Has the assembler decide about the message; keeps a message that has to wait. */
 static sonar_turn begin_message(sonar_ingest *ingest, struct message **mine,
                                 sonar_booking *booking) {
     struct message *m = *mine;
@@ -170,7 +168,7 @@ static sonar_turn begin_message(sonar_ingest *ingest, struct message **mine,
     return turn;
 }
 
-/* There is room again. True: a message is there that has to begin again. */
+/* There is room again. True: a message has to begin again. */
 static bool end_wait(sonar_ingest *ingest, struct message **mine) {
     struct message *m = ingest->waiting;
     bool again = ingest->again;
@@ -197,8 +195,8 @@ static void tell_data_thread(sonar_ingest *ingest) {
 
 /* ---- the thread ------------------------------------------------------------------------------ */
 
-/* Waits for messages (unless a frame waits for room, or the socket is being opened anew), for
- * connections that come and go, or for control. -1: the context is gone. */
+/* Waits for messages (unless a frame waits for room, or the socket is being reopened), for
+ * connections that come and go, or for control. -1: the context is terminated. */
 static int wait_for_work(sonar_ingest *ingest, bool wants_messages) {
     zmq_pollitem_t items[3] = {
         {.fd = ingest->control_fd, .events = ZMQ_POLLIN},
@@ -215,7 +213,7 @@ static int wait_for_work(sonar_ingest *ingest, bool wants_messages) {
     return 0;
 }
 
-/* A report is left out where another thread is just reading the last one. */
+/* Skips a report while another thread reads the last one. */
 static void publish_report(sonar_ingest *ingest) {
     if (pthread_mutex_trylock(&ingest->lock))
         return;
@@ -236,7 +234,7 @@ static void tick(sonar_ingest *ingest) {
     ingest->next_tick_ns = now_ns + (int64_t)TICK_MS * 1000000;
 }
 
-/* In a thread's turn: takes a message, and waits for one first if there is none. */
+/* A thread's turn: takes a message, after waiting for one if there is none. */
 static sonar_turn take_turn(sonar_ingest *ingest, struct message **m, sonar_booking *booking) {
     sonar_turn turn = SONAR_TURN_OVER;
     tick(ingest); /* first, since it may wait until all threads have booked what they took */
@@ -278,8 +276,7 @@ static void *helper_main(void *arg) {
     return NULL;
 }
 
-/* The first of the threads; the others come and go with it. One that cannot be started is done
- * without. */
+/* The first thread; it starts and joins the others. A thread that cannot be started is left out. */
 static void receive_with_helpers(sonar_ingest *ingest) {
     struct helper helper[SONAR_INGEST_THREADS_MOST];
     sonar_error err;
@@ -305,8 +302,7 @@ static void receive_with_helpers(sonar_ingest *ingest) {
     ingest->waits = ingest->again = false;
 }
 
-/* The socket is opened and closed by this thread; start waits to hear whether it could be opened.
- */
+/* This thread opens and closes the socket; start waits for the outcome of the opening. */
 static void *ingest_main(void *arg) {
     sonar_ingest *ingest = arg;
     ingest->open_code = sonar_ingest_socket_open(&ingest->socket, &ingest->open_error);
@@ -415,8 +411,8 @@ int sonar_ingest_fd(const sonar_ingest *ingest) {
     return ingest->windows_fd;
 }
 
-/* Cleared first and set again if more wait, so that the descriptor stays readable while a window
- * waits, however the caller mixes poll and take. */
+/* Cleared first and set again if more windows wait, so that the descriptor stays readable while a
+ * window waits, in whatever order the caller uses poll and take. */
 bool sonar_ingest_take(sonar_ingest *ingest, sonar_window *window) {
     sonar_wake_clear(ingest->windows_fd);
     if (!sonar_assembler_take(ingest->assembler, window))
@@ -468,6 +464,6 @@ void sonar_ingest_read_report(sonar_ingest *ingest, sonar_ingest_report *report)
     *report = ingest->report;
     ingest->report_read = true;
     pthread_mutex_unlock(&ingest->lock);
-    /* The rest is up to 0.1 s old; of these none may be missing that is counted. */
+    /* The rest is up to 0.1 s old; refused frames must not lag behind their counters. */
     sonar_assembler_read_refused(ingest->assembler, report->refused);
 }

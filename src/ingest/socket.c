@@ -61,7 +61,8 @@ static const char *server_key(const sonar_ingest_socket *s, size_t i) {
     return security && security->servers ? security->server_key[i % security->servers] : "";
 }
 
-/* Endpoint i, if it is one over TCP, or if it is not: those come first, as they may be plain. */
+/* Endpoint i, if its kind is as asked, TCP or not. The others are handled first, since they may be
+ * unencrypted. */
 static sonar_code attach(sonar_ingest_socket *s, size_t i, bool tcp, const sonar_guard *guard,
                          sonar_error *err) {
     const char *endpoint = s->endpoint[i];
@@ -92,8 +93,8 @@ sonar_code sonar_ingest_socket_open(sonar_ingest_socket *s, sonar_error *err) {
 
 /* ---- peers ----------------------------------------------------------------------------------- */
 
-/* A digitiser that violates the protocol again and again makes the others lose their connections as
- * well: so each time the socket stays as it is for twice as long, up to a minute. */
+/* A digitiser that violates the protocol repeatedly makes the others lose their connections too.
+ * Each time the socket stays open for twice as long, up to a minute. */
 static bool may_reopen(sonar_ingest_socket *s, int64_t now_ns) {
     enum { DOUBLINGS_MOST = 6 };
     const int64_t second_ns = 1000000000;
@@ -107,7 +108,7 @@ static bool may_reopen(sonar_ingest_socket *s, int64_t now_ns) {
     return true;
 }
 
-/* True if the socket has to be opened anew; the reason is counted. */
+/* True if the socket has to be reopened; counts the reason. */
 static bool must_reopen(sonar_ingest_socket *s, int64_t now_ns) {
     size_t connected = s->kind == SONAR_PULL ? sonar_peers_connected(s->peers) : s->endpoints;
     sonar_count_set(&s->count.connected, connected);
@@ -129,7 +130,7 @@ static bool must_reopen(sonar_ingest_socket *s, int64_t now_ns) {
     return lost;
 }
 
-/* libzmq closes a socket in its own time, and until then its endpoint is in use. */
+/* libzmq closes a socket asynchronously; until then its endpoint is in use. */
 bool sonar_ingest_socket_tick(sonar_ingest_socket *s, int64_t now_ns) {
     const int64_t patience_ns = 30000000000;
     sonar_error err;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The socket that frames come in by: its endpoints, keys and peers, and when it is opened anew.
- * Used by one thread at a time, but for `cut` and `count`. */
+/* The socket on which frames arrive: its endpoints, keys and peers, and when it is reopened. Used
+ * by one thread at a time, except `cut` and `count`. */
 #ifndef SONAR_INGEST_SOCKET_H
 #define SONAR_INGEST_SOCKET_H
 
@@ -24,14 +24,15 @@ typedef struct sonar_ingest_socket {
     const sonar_security *security; /* the same */
     sonar_peers *peers;
     sonar_peer_counters count;
-    size_t largest_bytes; /* of the messages that came, as the receiver notes */
+    size_t largest_bytes; /* peers of the messages received, as the receiver notes */
     atomic_bool cut;      /* all connections are to be ended once */
-    int64_t closed_ns;    /* when it was closed to be opened anew */
-    unsigned given_up; /* times it was since libzmq gave an endpoint up, one soon after another */
+    int64_t closed_ns;    /* when it was closed to be reopened */
+    unsigned
+        given_up; /* consecutive times that it was reopened because libzmq gave up an endpoint */
 } sonar_ingest_socket;
 
-/* Of one that is all zeros. Opens nothing yet; borrows what the spec does. SONAR_ENOMEM. Destroy it
- * in any case, closed. */
+/* Initialises a zeroed struct. Opens nothing; borrows what the spec borrows. SONAR_ENOMEM. Destroy
+ * it in any case, closed. */
 sonar_code sonar_ingest_socket_create(sonar_ingest_socket *s, const sonar_ingest_spec *spec,
                                       sonar_error *err);
 void sonar_ingest_socket_destroy(sonar_ingest_socket *s);
@@ -40,8 +41,8 @@ void sonar_ingest_socket_destroy(sonar_ingest_socket *s);
 sonar_code sonar_ingest_socket_open(sonar_ingest_socket *s, sonar_error *err);
 void sonar_ingest_socket_close(sonar_ingest_socket *s);
 
-/* Once a tick: looks after peers and their memory; closes the socket where it has to be opened
- * anew, and opens it. False if it cannot be opened again. */
+/* Called once a tick: manages peers and their memory; closes the socket when it has to be reopened,
+ * and reopens it. False if it cannot be reopened. */
 bool sonar_ingest_socket_tick(sonar_ingest_socket *s, int64_t now_ns);
 
 #endif

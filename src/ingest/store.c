@@ -4,14 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* More than the last-level caches of most processors. */
+/* Larger than the last-level caches of most processors. */
 static const size_t stream_bytes = (size_t)64 << 20;
 
 static size_t sample_bytes(const sonar_store *store) {
     return store->s16 ? sizeof(int16_t) : sizeof(float);
 }
 
-/* Whole cache lines even of what is kept a few bytes a channel, and of interleaved samples. */
+/* Channels per range: whole cache lines even of data of a few bytes per channel, and of interleaved
+ * samples. */
 static size_t channels_of_range(size_t channels) {
     size_t most = (channels + SONAR_RANGES_OF_CHANNELS_MOST - 1) / SONAR_RANGES_OF_CHANNELS_MOST;
     return (most + 127) & ~(size_t)127;
@@ -54,7 +55,7 @@ void sonar_store_each_range(sonar_store *store,
 
 /* ---- copies ---------------------------------------------------------------------------------- */
 
-/* The channels [first, end) of the copy, counted in the array. */
+/* The channels [first, end) of the copy, numbered in the array. */
 static void write_channels(const sonar_store *store, const sonar_copy *copy, size_t first,
                            size_t end) {
     uint32_t channel = (uint32_t)first - copy->frame.first_channel;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/*
- * The sample ring: the assembler decides where samples go. Several threads may write to it, each to
- * places of its own. A pool of threads shares what concerns all channels.
- */
+/* The sample ring. The assembler decides where samples go. Several threads may write to it, each to
+ * its own positions. A pool of threads divides the work that concerns all channels. */
 #ifndef SONAR_STORE_H
 #define SONAR_STORE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Timelines: does a frame belong to the one that runs, or does another begin with it? Called by
+/* Timelines: decides whether a frame belongs to the current one or begins another. Called by
  * begin.c. */
 #include <string.h>
 
@@ -11,7 +11,7 @@ static bool can_begin_at(const sonar_assembler *a, uint64_t first) {
            !__builtin_add_overflow(end, (uint64_t)a->length, &end);
 }
 
-/* The windows that had begun are never offered. */
+/* Windows already begun are never offered. */
 static void abandon_windows(sonar_assembler *a) {
     if (a->newest <= a->window)
         return;
@@ -20,7 +20,7 @@ static void abandon_windows(sonar_assembler *a) {
     a->index += begun;
 }
 
-/* The timeline before ends with what came of it. */
+/* Ends the timeline before with the samples received. */
 static void leave(sonar_assembler *a, const sonar_frame *frame) {
     sonar_outlet_hand_on(a, a->newest);
     abandon_windows(a);
@@ -29,7 +29,7 @@ static void leave(sonar_assembler *a, const sonar_frame *frame) {
         sonar_blocks_restart(&a->blocks);
 }
 
-/* Nothing has come yet. */
+/* Nothing has been received yet. */
 static void clear_books(sonar_assembler *a) {
     sonar_blocks_begin(&a->blocks);
     sonar_shed_restart(&a->shed);
@@ -44,8 +44,8 @@ static void clear_books(sonar_assembler *a) {
     sonar_windows_next_chunk(a);
 }
 
-/* Begins a timeline at the frame. Its positions go on after the old ones, whose windows may still
- * be read; the samples before its first window are kept like any others. */
+/* Begins a timeline at the frame. Its positions continue after the old ones, whose windows may
+ * still be read; the samples before its first window are stored like any others. */
 static void adopt(sonar_assembler *a, const sonar_frame *frame) {
     if (a->running)
         leave(a, frame);

@@ -5,8 +5,8 @@
 
 #include "core/core.h"
 
-/* The index is part of the state, so that a compare-exchange can only hit the very window that was
- * looked at, however often the slot was used since. */
+/* The window index is part of the state, so that a compare-exchange succeeds only for the window
+ * that was read, however often the slot was reused since. */
 enum { FREE = 0, FILLED = 1, TAKEN = 2, STATE_MASK = 3 };
 
 static bool allocate(sonar_window_queue *queue, size_t channels, size_t words) {
@@ -75,9 +75,9 @@ static sonar_window_slot *lowest_filled(sonar_window_queue *queue, uint64_t *low
     return oldest;
 }
 
-/* Moves the oldest waiting window to `next`; NULL if none waits. One look is not enough: while it
- * passes over the slots, a window may be published behind it and a younger one before it. What it
- * found was published after all older ones, so a second look that finds the same has seen them. */
+/* Moves the oldest waiting window to `next`; NULL if none waits. One pass is not enough: while it
+ * reads the slots, a window may be published behind it and a younger one before it. Its result was
+ * published after all older windows, so a second pass with the same result has seen them. */
 static sonar_window_slot *claim_oldest(sonar_window_queue *queue, uint64_t next) {
     for (;;) {
         uint64_t lowest, again;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Windows: the room that they take in the ring, what is known of each before it is over, offering
- * it to the data thread, and going on to the next. Called where frames are
- * booked (booking.c). */
+/* Windows: the room they take in the ring, what frames have said of each before it is over,
+ * offering it to the data thread, and beginning the next. Called where frames are booked
+ * (booking.c). */
 #include "ingest/internal.h"
 
 /* ---- room ------------------------------------------------------------------------------------ */
@@ -35,8 +35,8 @@ static struct note *note_of(sonar_assembler *a, uint64_t window) {
     return &a->note[(window - a->first_window) / a->hop % a->notes];
 }
 
-/* The time comes from the block with the lowest channel, so that it does not depend on who came
- * first. */
+/* The time comes from the block with the lowest channel, so that it does not depend on the order of
+ * arrival. */
 void sonar_windows_note(sonar_assembler *a, const sonar_booking *b, uint64_t from, uint64_t end) {
     const sonar_frame *frame = &b->frame;
     uint64_t window = a->window;
@@ -56,7 +56,8 @@ void sonar_windows_note(sonar_assembler *a, const sonar_booking *b, uint64_t fro
     }
 }
 
-/* From the frame that held the window's first sample, else counted on from the window before. */
+/* From the frame that held the window's first sample, otherwise extrapolated from the window
+ * before. */
 static int64_t utc_of_window(const sonar_assembler *a, const struct note *note) {
     if (note->timed)
         return note->utc_ns;
@@ -84,8 +85,8 @@ static void describe(sonar_assembler *a, const struct loss *loss, sonar_window_s
 
 /* ---- offering -------------------------------------------------------------------------------- */
 
-/* A slot for the new window, at the cost of the oldest waiting one if need be. NULL in block mode:
- * wait; otherwise: the data thread holds them all. */
+/* A slot for the new window, at the cost of the oldest waiting one if necessary. NULL in block
+ * mode: wait; otherwise: the data thread holds all slots. */
 static sonar_window_slot *slot_for_window(sonar_assembler *a) {
     for (;;) {
         bool full = sonar_window_queue_waiting(&a->queue) >= a->queue_windows;
@@ -137,7 +138,7 @@ void sonar_windows_next_chunk(sonar_assembler *a) {
         atomic_store_explicit(&a->chunk.ready, lowest, memory_order_release);
 }
 
-/* Where each channel stands after the window has moved. */
+/* Updates the state of each channel after the window has moved. */
 static void follow_channels(sonar_assembler *a) {
     uint64_t begin = window_begin(a), live = a->frozen > begin ? a->frozen : begin;
     a->waiting_for = 0;
@@ -152,8 +153,8 @@ static void follow_channels(sonar_assembler *a) {
     sonar_windows_next_chunk(a);
 }
 
-/* Nobody has seen a window that was given up: what lies behind the samples given up may still come.
- */
+/* Of a window that was given up nothing is offered, so samples behind the range given up may still
+ * be stored. */
 static uint64_t frozen_after_window(const sonar_assembler *a) {
     uint64_t end = window_end(a);
     if (is_shed(a) && end > a->shed.to)
@@ -161,7 +162,7 @@ static uint64_t frozen_after_window(const sonar_assembler *a) {
     return end > a->frozen ? end : a->frozen;
 }
 
-/* Nothing that counts used channels survives from before. */
+/* Recomputes all counts over used channels. */
 void sonar_windows_take_used(sonar_assembler *a) {
     if (!atomic_load_explicit(&a->asked_new, memory_order_relaxed) ||
         !atomic_exchange(&a->asked_new, false))
@@ -225,8 +226,8 @@ enum outcome sonar_windows_advance(sonar_assembler *a) {
     return DONE;
 }
 
-/* Nothing will come any more that would show the gaps of windows that are over to be gaps. Windows
- * that are not over wait on. */
+/* The stream has stopped: nothing will come that would prove the missing samples of finished
+ * windows lost. Unfinished windows keep waiting. */
 void sonar_windows_end(sonar_assembler *a) {
     while (a->newest >= window_end(a) && sonar_windows_freeze(a) == DONE)
         continue;
