@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Everything that lies between the stages and behind them. */
+/* The buffers between the stages and after them. */
 #include "status/topic.h"
 #include "engine/internal.h"
 
@@ -11,7 +11,8 @@ static sonar_code make(const sonar_backend *backend, sonar_space space, sonar_dt
 
 /* ---- spectra --------------------------------------------------------------------------------- */
 
-/* Rows [from, from + count) of each snapshot: dense, for there is one or all rows are wanted. */
+/* Rows [from, from + count) of each snapshot. The view is dense, since there is one snapshot or all
+ * rows are wanted. */
 static sonar_buffer rows(const sonar_buffer *all, size_t from, size_t count) {
     size_t shape[3] = {all->shape[0], count, all->shape[2]};
     sonar_buffer view =
@@ -49,9 +50,8 @@ static sonar_code make_spectra(sonar_engine *e, int which, sonar_error *err) {
     return SONAR_OK;
 }
 
-/* On the sides that have stages; element.psd reads them on the host, from where ranks exchange
- * them.
- */
+/* On the sides that have stages. element.psd reads the transforms on the host, and so does the
+ * exchange between ranks. */
 static sonar_code make_all_spectra(sonar_engine *e, sonar_error *err) {
     bool host = e->spec.surfaces & SONAR_WANT(SONAR_ELEMENT_PSD) || e->exchange;
     sonar_code code = SONAR_OK;
@@ -63,7 +63,7 @@ static sonar_code make_all_spectra(sonar_engine *e, sonar_error *err) {
 
 /* ---- surfaces and points --------------------------------------------------------------------- */
 
-/* A surface that the stage on this backend makes; none where there is no such surface. */
+/* A surface that the stage on this backend makes; empty if the topic is not made. */
 static sonar_code make_surface(const sonar_engine *e, const sonar_backend *backend,
                                sonar_surface surface, sonar_buffer *buffer, sonar_error *err) {
     size_t shape[2];
@@ -119,7 +119,7 @@ sonar_code sonar_engine_make_aim(sonar_engine *e, sonar_engine_stage place, size
                        err);
 }
 
-/* Beside the beamformers, which may share a side. */
+/* The steering beside each beamformer; both may share a side. */
 static sonar_code make_aims(sonar_engine *e, sonar_error *err) {
     const size_t sensors = e->spec.specs->cbf.sensors;
     const struct side *mvdr = e->spec.specs->mvdr_enabled ? sonar_engine_mvdr_side(e) : NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Making and taking down an engine. */
+/* Creates and destroys an engine. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -7,7 +7,7 @@
 
 /* ---- sides ----------------------------------------------------------------------------------- */
 
-/* Waits for work that may still use all the rest. */
+/* Waits for work that may still use the other objects. */
 static void stop_side(struct side *side) {
     if (side->queue)
         side->backend->queue_destroy(side->queue);
@@ -56,7 +56,7 @@ static void give_name(sonar_engine *e) {
              host && device ? "+" : "", host ? host->name : "");
 }
 
-/* Samples go to a device beside the stages' work. */
+/* Samples are copied to a device in a queue beside the stages' queue. */
 static sonar_code make_copies(sonar_engine *e, sonar_error *err) {
     const struct side *side = e->dft.side;
     if (side == &e->side[HOST_SIDE])

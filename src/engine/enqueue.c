@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The stages' work on one window, put into their queues one after the other. */
+/* Puts the stages' work on one window into their queues, one after the other. */
 #include "engine/internal.h"
 
 /* ---- transform ------------------------------------------------------------------------------- */
 
-/* Samples [first, first + length): where they are, or by way of the column. Those before the window
- * are whole. */
+/* Transforms samples [first, first + length), read in place or, for recorded work, at the offset in
+ * `column`. Samples before the window are complete. */
 static sonar_code transform(sonar_engine *e, const struct job *job, const struct stage *dft,
                             uint64_t first, size_t length, sonar_buffer *out, sonar_error *err) {
     sonar_buffer in[SONAR_DFT_INPUTS];
@@ -17,7 +17,7 @@ static sonar_code transform(sonar_engine *e, const struct job *job, const struct
         in[SONAR_DFT_TAIL] = sonar_buffer_view(NULL, e->buffers.ring.dtype, 2,
                                                (size_t[]){e->buffers.ring.shape[0], 0});
         work.column = e->buffers.column.data;
-        if ((int64_t)work.offset < 0) /* the ring is a circle */
+        if ((int64_t)work.offset < 0) /* the ring wraps around */
             work.offset += e->buffers.ring.shape[1];
     } else {
         sonar_window_span(&job->seen, first, length, in);
@@ -37,7 +37,7 @@ static sonar_code transform_cbf(sonar_engine *e, const struct job *job, sonar_er
     return code;
 }
 
-/* Those with missing samples never enter the covariance: job->taken counts the others. */
+/* Snapshots with missing samples are left out of the covariance: job->taken counts the others. */
 static sonar_code transform_mvdr(sonar_engine *e, const struct job *job, sonar_error *err) {
     const sonar_specs *specs = e->spec.specs;
     const struct stage *dft = &e->mvdr_dft;
@@ -81,7 +81,7 @@ static sonar_code run_cbf(sonar_engine *e, const struct job *job, sonar_error *e
     return code ? code : sonar_timing_end(e, SONAR_ENGINE_CBF, err);
 }
 
-/* Runs even when no surface is asked for, without solving then: the covariance must not miss a
+/* Runs even if no surface is wanted, without solving then, because the covariance must not miss a
  * snapshot. With ranks it runs between their exchanges (parts.c). */
 static sonar_code run_mvdr(sonar_engine *e, const struct job *job, sonar_error *err) {
     if (!e->spec.specs->mvdr_enabled || e->exchange)
@@ -102,14 +102,15 @@ sonar_code sonar_enqueue_beamformers(sonar_engine *e, const struct job *job,
 
 /* ---- between host and device ----------------------------------------------------------------- */
 
-/* Copies what the other side reads of the DFT's results; element.psd reads them on the host. */
+/* Copies those results of the DFT that the other side reads; element.psd is computed on the host.
+ */
 sonar_code sonar_enqueue_transfer(sonar_engine *e, const struct job *job, size_t taken,
                                   sonar_error *err) {
     struct side *from = e->dft.side, *to = &e->side[from == e->side ? DEVICE_SIDE : HOST_SIDE];
     struct side *device = sonar_engine_device(e);
     bool cbf = e->cbf.side == to && job->work.outputs & CBF_SURFACES;
     bool psd = to == &e->side[HOST_SIDE] && sonar_job_wants(job, SONAR_ELEMENT_PSD);
-    /* where ranks exchange transforms, they do so from the host */
+    /* ranks that exchange transforms send them from the host */
     bool mvdr = taken && (e->exchange && !sonar_exchange_adds(e->exchange)
                               ? to == &e->side[HOST_SIDE]
                               : sonar_engine_mvdr_side(e) == to);
@@ -128,7 +129,7 @@ sonar_code sonar_enqueue_transfer(sonar_engine *e, const struct job *job, size_t
 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
-/* Once the host's DFT has read them, the ring's samples are ingest's again. */
+/* Once the host's DFT has read the ring's samples, they go back to ingest. */
 static sonar_code enqueue_transforms(sonar_engine *e, struct job *job, sonar_error *err) {
     sonar_code code = run_dft(e, job, err);
     if (!code && e->dft.side == &e->side[HOST_SIDE])

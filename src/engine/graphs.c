@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The usual window as a graph, one for every set of surfaces: recorded when the engine is made,
- * after one run of everything that leaves nothing to be made, loaded or uploaded. A window that is
- * not like the usual one (after a reset, with samples missing) goes stage by stage. So do all after
- * the parameters have changed, which a recording holds: until some usual windows with the new ones
- * have run, of the same surfaces, and the next one is not there yet. Then that set is recorded
- * anew.
- */
+/* Graphs of the usual window, one for each set of surfaces. They are recorded when the engine is
+ * created, after one full run, so that nothing is left to be created, loaded or uploaded. A window
+ * that differs from the usual one (after a reset, with samples missing) runs stage by stage. So do
+ * all windows after the parameters have changed, since a recording holds them, until some usual
+ * windows with the same surfaces have run with the new ones and no window waits. Then that set is
+ * re-recorded. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "status/topic.h"
 #include "engine/internal.h"
 
-/* Surfaces that may be wanted and decide what is launched. */
+/* Surfaces that may be wanted and that decide what is launched. */
 static uint32_t deciding(const sonar_engine *e) {
     return e->spec.surfaces &
            (sonar_topics_by(SONAR_MADE_BY_CBF) | sonar_topics_by(SONAR_MADE_BY_MVDR));
@@ -75,7 +74,7 @@ static sonar_code record(sonar_engine *e, const sonar_params *params, uint32_t o
     return SONAR_OK;
 }
 
-/* All subsets of `mask`. */
+/* Enumerates the subsets of `mask`. */
 static sonar_code record_all(sonar_engine *e, uint32_t mask, sonar_error *err) {
     e->recorded = sonar_alloc((size_t)1 << __builtin_popcount(mask), sizeof *e->recorded);
     if (!e->recorded)
@@ -86,7 +85,7 @@ static sonar_code record_all(sonar_engine *e, uint32_t mask, sonar_error *err) {
     return code;
 }
 
-/* Only where all stages are on one device that can. */
+/* True where all stages are on one device that can record work. */
 sonar_code sonar_graphs_create(sonar_engine *e, sonar_error *err) {
     if (e->exchange || !e->buffers.column.data || e->side[HOST_SIDE].backend ||
         !sonar_snapshots_usual(e->spec.specs, &e->usual))
@@ -96,12 +95,13 @@ sonar_code sonar_graphs_create(sonar_engine *e, sonar_error *err) {
     if (!code)
         code = record_all(e, deciding(e), err);
     e->recording = false;
-    if (code == SONAR_EUNAVAILABLE) { /* a stage has work of which there can be no recording */
+    if (code == SONAR_EUNAVAILABLE) { /* a stage has work that cannot be recorded */
         sonar_graphs_destroy(e);
         code = SONAR_OK;
     }
     e->recorded_version = e->spec.params->version;
-    /* after recording, or the reset would be part of a graph; the first window carries it out */
+    /* after recording, since the reset must not be part of a graph; the first window carries it out
+     */
     if (!code && e->spec.specs->mvdr_enabled)
         e->mvdr.ops->reset(e->mvdr.self);
     e->not_as_recorded = true;
@@ -120,9 +120,9 @@ void sonar_graphs_destroy(sonar_engine *e) {
     e->recorded = NULL;
 }
 
-/* The last windows have loaded and uploaded all that the recording launches, and nothing is in the
- * queues. There is a place for each set. What cannot be recorded now goes on stage by stage, and if
- * it is the device that fails, the next window will say so. */
+/* The last windows have loaded and uploaded everything that the recording launches, and the queues
+ * are empty. There is a place for each set. If recording fails now, windows continue stage by
+ * stage; if the device has failed, the next window reports it. */
 void sonar_engine_rest(sonar_engine *e) {
     if (e->missed.windows < SONAR_GRAPHS_STEADY)
         return;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Power off the grid: looks go to the side of the beamformer, are steered at there and evaluated,
- * slab by slab, and only the powers come back. */
+/* Power off the grid. Looks are copied to the beamformer's side, steered at and evaluated slab by
+ * slab; only the powers are copied back. */
 #include <string.h>
 
 #include "engine/internal.h"

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What run.c does in addition where ranks share the array. Each rank transforms its own sensors,
+/* Additional steps of run.c where ranks share the array. Each rank transforms its own sensors,
  * makes its part of the conventional beams and solves the adaptive spectrum in its share of the
- * bins: from all ranks' sums over sensors or, where these cannot be added, from the transforms of
- * all sensors. The root adds and gathers. All ranks go through the same exchanges, also one that
- * has no samples of the window. */
+ * bins. It solves from all ranks' sums over sensors or, where these cannot be added, from the
+ * transforms of all sensors. The root adds and gathers. All ranks take part in the same exchanges,
+ * also one without samples of the window. */
 #include <string.h>
 
 #include "engine/internal.h"
 
 /* ---- between the host and a stage ------------------------------------------------------------ */
 
-/* Another shape for the same memory, of as much of it as the shape takes. */
+/* A view of the beginning of the same memory with another shape. */
 static sonar_buffer shaped(const sonar_buffer *all, int rank, const size_t *shape) {
     sonar_buffer view = sonar_buffer_view(all->data, all->dtype, rank, shape);
     view.space = all->space;
@@ -38,7 +38,7 @@ static sonar_code finish(const struct stage *stage, sonar_error *err) {
     return code ? code : stage->side->backend->finish(stage->side->done, err);
 }
 
-/* What the stage has put into its queue is there on return. */
+/* Copies from the stage and waits for it. */
 static sonar_code to_host(const struct stage *stage, struct both *both, sonar_error *err) {
     sonar_code code = from_stage(stage, both, err);
     return code ? code : finish(stage, err);
@@ -53,7 +53,7 @@ static void clear(struct both *both) {
 
 enum { FAR_SURFACES = SONAR_WANT(SONAR_CBF_AZIMUTH) | SONAR_WANT(SONAR_CBF_LOFAR) };
 
-/* The rank's part, of as many bins as are wanted. */
+/* The buffer for the rank's part of the beams, with as many bins as are wanted. */
 static struct both shape_beams(const sonar_engine *e, const struct job *job, int output) {
     const sonar_cbf_spec *cbf = &e->spec.specs->cbf;
     const size_t band = sonar_engine_live_cbf(e, job->work.params)->cbf_bins;
@@ -98,7 +98,7 @@ enum {
     MVDR_ANY = MVDR_FAR | MVDR_NEAR | MVDR_MODES | MVDR_MUSIC
 };
 
-/* The stage's input: all sensors' transforms. */
+/* The stage's input where ranks exchange transforms: those of all sensors. */
 static sonar_code bring_transforms(sonar_engine *e, const struct job *job, sonar_buffer in[2],
                                    sonar_error *err) {
     struct both input =
@@ -107,8 +107,8 @@ static sonar_code bring_transforms(sonar_engine *e, const struct job *job, sonar
     return job->taken ? to_stage(&e->mvdr, &input, err) : SONAR_OK;
 }
 
-/* Rows [bin][most] of which each has so many doubles: those of new snapshots together, others bin
- * by bin. */
+/* Copies rows [bin][most], of each its valid doubles: those of new snapshots in one copy, the
+ * others bin by bin. */
 static sonar_code copy_sums(const sonar_engine *e, const struct stage *stage, size_t first,
                             size_t bins, size_t taken, const sonar_buffer *from, sonar_buffer *to,
                             sonar_error *err) {
@@ -137,7 +137,7 @@ static sonar_code copy_sums(const sonar_engine *e, const struct stage *stage, si
     return code;
 }
 
-/* The sums of this rank's sensors, to where all ranks' are added. */
+/* Computes the sums of this rank's sensors and copies them to the host for the exchange. */
 static sonar_code make_sums(sonar_engine *e, const struct job *job, sonar_error *err) {
     struct parts *p = &e->parts;
     const struct stage *s = &e->sums;
@@ -163,7 +163,7 @@ static sonar_code make_sums(sonar_engine *e, const struct job *job, sonar_error 
     return code ? code : finish(s, err);
 }
 
-/* Nothing has come where no rank has a new snapshot and the parameters are the same. */
+/* False where no rank has a new snapshot and the parameters are the same. */
 static bool sums_change(const sonar_engine *e, const struct job *job) {
     return job->taken || e->parts.version != job->work.params->version;
 }
@@ -184,7 +184,7 @@ static sonar_code share_sums(sonar_engine *e, const struct job *job, sonar_error
     return code;
 }
 
-/* The stage's input: what was added. */
+/* The stage's input where sums are added: the added sums. */
 static sonar_code bring_sums(sonar_engine *e, const struct job *job, sonar_buffer in[2],
                              sonar_error *err) {
     struct parts *p = &e->parts;
@@ -201,7 +201,7 @@ static sonar_code bring_sums(sonar_engine *e, const struct job *job, sonar_buffe
                             &p->added.native, err);
 }
 
-/* What has been solved, to where the ranks exchange it. */
+/* Copies the solution to host memory for the exchange. */
 static sonar_code fetch_solved(sonar_engine *e, uint32_t outputs, sonar_error *err) {
     struct parts *p = &e->parts;
     sonar_code code = outputs & MVDR_NEAR ? from_stage(&e->mvdr, &p->close, err) : SONAR_OK;
@@ -214,12 +214,13 @@ static sonar_code fetch_solved(sonar_engine *e, uint32_t outputs, sonar_error *e
     return code ? code : to_host(&e->mvdr, &p->info, err);
 }
 
-/* None of the rank's bins are in use: it takes snapshots in, for another band later. */
+/* True if none of the rank's bins is in the live band. It still takes snapshots, for a later band.
+ */
 static bool is_idle(const sonar_engine *e) {
     return !sonar_exchange_own(e->exchange).live_bins;
 }
 
-/* The broadband spectrum is the root's sum over all ranks' bins. */
+/* Solves this rank's share. The root sums the broadband spectrum over all ranks' bins. */
 static sonar_code solve(sonar_engine *e, const struct job *job, sonar_error *err) {
     struct parts *p = &e->parts;
     sonar_buffer in[2];
@@ -241,7 +242,7 @@ static sonar_code solve(sonar_engine *e, const struct job *job, sonar_error *err
     return code ? code : fetch_solved(e, work.outputs, err);
 }
 
-/* The shares' spectra and facts, to the root. */
+/* Gathers the shares' spectra and info on the root. */
 static sonar_code gather_solved(sonar_engine *e, const struct job *job, sonar_error *err) {
     const struct parts *p = &e->parts;
     const sonar_solved mine = {.spectrum = p->spectrum.host.data,
@@ -279,7 +280,7 @@ sonar_code sonar_parts_join(sonar_engine *e, const struct job *job, sonar_error 
 
 /* ---- off the grid ---------------------------------------------------------------------------- */
 
-/* The slab of looks [first, first + n), steered at and evaluated. */
+/* Steers at the looks [first, first + n) and evaluates them. */
 static sonar_code evaluate(const struct stage *stage, const struct aim *aim, const sonar_work *work,
                            size_t first, size_t n, struct both *out, sonar_error *err) {
     sonar_buffer turns;
@@ -290,7 +291,7 @@ static sonar_code evaluate(const struct stage *stage, const struct aim *aim, con
     return code ? code : to_host(stage, out, err);
 }
 
-/* All ranks' sums at the points, added, and from these the power over the rank's share. */
+/* Adds all ranks' sums at the points, and computes from them the power over the rank's share. */
 static sonar_code evaluate_sums(sonar_engine *e, size_t first, size_t n, sonar_error *err) {
     struct parts *p = &e->parts;
     const sonar_mvdr_spec *mvdr = &e->spec.specs->mvdr;

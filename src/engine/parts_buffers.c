@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What an engine has besides the others' buffers where there are ranks, made once. */
+/* The buffers that an engine needs in addition where there are ranks. Allocated once. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,7 +29,7 @@ static void free_both(const sonar_engine *e, const struct stage *stage, struct b
 
 struct row {
     struct both *both;
-    const struct stage *stage; /* that reads or makes it */
+    const struct stage *stage; /* the stage that reads or writes it */
     bool there;
     sonar_dtype dtype;
     int rank;
@@ -38,7 +38,7 @@ struct row {
 
 enum { BUFFERS = 17 };
 
-/* Those of a stage that is not made are not there either. */
+/* Buffers of a stage that is not made are left out. */
 static void list(sonar_engine *e, struct row rows[BUFFERS]) {
     struct parts *p = &e->parts;
     const sonar_cbf_spec *cbf = &e->spec.specs->cbf;

@@ -24,7 +24,7 @@ static void fill(const sonar_engine *e, const sonar_params *params, sonar_buffer
     }
 }
 
-/* This rank's power of every channel, or zeros, to the root's surface. */
+/* Gathers all ranks' power of every channel on the root; an absent rank sends zeros. */
 static sonar_code share(sonar_engine *e, const struct job *job, sonar_error *err) {
     const size_t shape[] = {e->spec.specs->dft.channels,
                             sonar_engine_live_cbf(e, job->work.params)->bins};

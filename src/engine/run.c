@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* One window through the engine. Device work is enqueued first and all at once, then the host does
- * what is its own, then it waits for the device: once a window. */
+/* One window through the engine. Device work is enqueued first, all at once; then the host's stages
+ * run; then the host waits for the device once. */
 #include <string.h>
 
 #include "status/topic.h"
@@ -8,7 +8,7 @@
 
 /* ---- the host's turn ------------------------------------------------------------------------- */
 
-/* Before the host reads what the device's DFT made for it. */
+/* Waits until the device's DFT results are on the host, if the host reads them. */
 static sonar_code await_transfer(sonar_engine *e, sonar_error *err) {
     struct side *host = &e->side[HOST_SIDE], *device = sonar_engine_device(e);
     if (e->dft.side == host || (e->cbf.side != host && e->mvdr.side != host))
@@ -31,7 +31,7 @@ static size_t first_row(const sonar_engine *e, const sonar_params *params, bool 
     return sonar_engine_live_cbf(e, params)->first_bin - specs->cbf.first_bin;
 }
 
-/* Where its rows are bins, those that are asked for. */
+/* Fetches a wanted surface; of surfaces over bins only the live band's rows. */
 static sonar_code fetch_surface(const sonar_engine *e, const struct stage *stage,
                                 const sonar_buffer *from, int surface, const struct job *job,
                                 sonar_error *err) {
@@ -45,7 +45,7 @@ static sonar_code fetch_surface(const sonar_engine *e, const struct stage *stage
     return fetch(stage->side, &rows, to, err);
 }
 
-/* Surfaces that were made on this side. */
+/* Fetches the surfaces that were made on this side. */
 static sonar_code fetch_surfaces(sonar_engine *e, const struct job *job, const struct side *side,
                                  sonar_error *err) {
     sonar_code code = SONAR_OK;
@@ -68,7 +68,7 @@ static sonar_code fetch_surfaces(sonar_engine *e, const struct job *job, const s
 
 /* ---- one window ------------------------------------------------------------------------------ */
 
-/* What sonar_enqueue does, as one graph; what element.psd needs is no part of it. */
+/* Runs what sonar_enqueue does as one graph; the copy for element.psd is not part of the graph. */
 static sonar_code run_graph(sonar_engine *e, const struct job *job,
                             const struct recording *recording, sonar_error *err) {
     struct side *device = sonar_engine_device(e);
@@ -89,7 +89,7 @@ static sonar_code run_host(sonar_engine *e, const struct job *job, sonar_error *
     return code ? code : fetch_surfaces(e, job, host, err);
 }
 
-/* Waits until all that was enqueued is done; what it read may then be reused. */
+/* Waits until all enqueued work is done; its inputs may then be reused. */
 static sonar_code settle(sonar_engine *e, sonar_error *err) {
     sonar_code code = SONAR_OK;
     for (struct side *s = e->side; s < e->side + SIDES && !code; s++)
@@ -109,7 +109,7 @@ static sonar_code run(sonar_engine *e, struct job *job, sonar_error *err) {
     code = recording ? run_graph(e, job, recording, err) : sonar_enqueue(e, job, err);
     e->not_as_recorded = false;
     if (!code)
-        sonar_engine_prefetch(e); /* beside the stages */
+        sonar_engine_prefetch(e); /* concurrently with the stages */
     if (!code && device)
         code = fetch_surfaces(e, job, device, err);
     if (!code)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Samples on their way to a device: its ring is filled chunk by chunk while the digitisers still
- * send, so that when a window is complete only its last chunk has to be copied. The device's ring
- * has the columns of the host's, and every sample goes over once, in the type it came in. */
+/* Copies samples to a device. Its ring is filled chunk by chunk while the digitisers still send, so
+ * that only the last chunk is left to copy when a window is complete. The device's ring has the
+ * same columns as the host's, and every sample is copied once, in the type in which it was
+ * received. */
 #include "engine/internal.h"
 
 /* Columns [column, column + count) of a ring. */
@@ -29,11 +30,11 @@ static sonar_code copy_positions(sonar_engine *e, uint64_t from, uint64_t end, s
     return code;
 }
 
-/* Nothing is copied over the window in work: as long as that is not released, ingest has no room
- * for what would lie there. Should ingest overtake this thread by a whole ring meanwhile, a column
- * may be read half overwritten: but then every window with that position has been given up, and the
- * device's column is written again before a window with the new position is read. A copy that fails
- * is left for the window's own, whose failure counts. */
+/* Copies what is ready. It cannot overwrite the window in work: until that is released, ingest has
+ * no room for samples in its place. If ingest overtakes this thread by a whole ring meanwhile, a
+ * column may be read half overwritten; but then every window with that position has been given up,
+ * and the device's column is written again before a window with the new position is read. A failed
+ * copy is repeated for the window itself, where a failure is reported. */
 void sonar_engine_prefetch(sonar_engine *e) {
     if (!e->buffers.ring.data)
         return;
@@ -45,7 +46,7 @@ void sonar_engine_prefetch(sonar_engine *e) {
         e->uploaded = ready;
 }
 
-/* Where recorded work finds the window. */
+/* Tells recorded work the window's column. */
 static sonar_code tell_column(sonar_engine *e, const sonar_window *window, sonar_error *err) {
     struct buffers *b = &e->buffers;
     const struct side *device = e->dft.side;
@@ -55,12 +56,12 @@ static sonar_code tell_column(sonar_engine *e, const sonar_window *window, sonar
     return device->backend->copy(device->queue, &b->host_column, &b->column, err);
 }
 
-/* What is left of the window and of what it looks back to, for the stages' queue to wait for. */
+/* Copies the rest of the window and of its lookback, and makes the stages' queue wait for it. */
 static sonar_code upload(sonar_engine *e, const sonar_window *window, sonar_error *err) {
     const struct side *device = e->dft.side;
     uint64_t from = window->position - window->lookback,
              end = window->position + e->spec.specs->window_length;
-    /* zeros are put into gaps late, perhaps after the columns around them went over */
+    /* zeros are written into gaps late, perhaps after the columns around them were copied */
     if (!window->lacks && e->uploaded > from)
         from = e->uploaded;
     struct timestamps *m = &e->timestamps;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Which snapshots the covariance holds: those at multiples of the MVDR's hop, each taken once, with
- * the first window that holds its end. It may begin before that window. */
+/* Chooses the snapshots of the covariance: those at multiples of the MVDR's hop. Each is taken
+ * once, with the first window that holds its end; it may begin before that window. */
 #include "engine/internal.h"
 
 void sonar_snapshots_forget(struct history *history) {
@@ -31,7 +31,7 @@ sonar_engine_snapshots sonar_engine_read_snapshots(const sonar_engine *e) {
     return (sonar_engine_snapshots){h->count, h->first_sample[oldest], h->end_sample};
 }
 
-/* The snapshot [first, first + length) enters the covariance. */
+/* Adds the snapshot [first, first + length) to the history. */
 static void note(struct history *h, uint64_t first, size_t length) {
     if (!h->forgets || h->count == 0)
         h->first_sample[h->count % h->length] = first;
@@ -39,8 +39,8 @@ static void note(struct history *h, uint64_t first, size_t length) {
     h->end_sample = first + length;
 }
 
-/* Snapshots of the window that begins at `first` and the `lookback` samples before it, from `next`
- * on, which moves behind them. */
+/* Plans the snapshots in the window that begins at `first` and in the `lookback` samples before it,
+ * from `next` on; advances `next` past them. */
 static struct plan plan_from(const sonar_specs *specs, uint64_t first, size_t lookback,
                              uint64_t *next) {
     uint64_t from = first - lookback, end = first + specs->window_length;
@@ -57,7 +57,7 @@ uint64_t sonar_snapshots_first(const sonar_specs *specs, const sonar_window *win
     return window->first_sample + (uint64_t)plan->offset + index * specs->mvdr_hop;
 }
 
-/* With ranks they are those that no rank lacks. */
+/* With ranks, only snapshots that all ranks have are chosen. */
 sonar_code sonar_snapshots_choose(sonar_engine *e, const sonar_engine_job *given, struct job *job,
                                   sonar_error *err) {
     const sonar_specs *specs = e->spec.specs;
@@ -90,7 +90,7 @@ bool sonar_snapshots_usual(const sonar_specs *specs, struct plan *plan) {
     if (!specs->mvdr_enabled || !specs->own_mvdr_dft)
         return true;
     uint64_t next = 0;
-    for (uint64_t window = 0; window < 4; window++) /* settled after the first two at most */
+    for (uint64_t window = 0; window < 4; window++) /* constant after the first two at most */
         *plan = plan_from(specs, window * specs->hop, window ? specs->mvdr_lookback : 0, &next);
     return specs->hop % specs->mvdr_hop == 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Sides of an engine, and stages on them. */
+/* The sides of an engine, and the stages on them. */
 #include "engine/internal.h"
 
 struct side *sonar_engine_device(sonar_engine *e) {
@@ -21,7 +21,7 @@ static sonar_code open_side(struct side *side, const sonar_backend *backend, son
     return code ? code : backend->event_create(backend, &side->transferred, err);
 }
 
-/* The side of a backend, opened when it is first asked for. */
+/* The side of a backend, which is opened on first use. */
 static sonar_code find_side(sonar_engine *e, const sonar_backend *backend, struct side **found,
                             sonar_error *err) {
     *found = &e->side[backend->native_space == SONAR_HOST ? HOST_SIDE : DEVICE_SIDE];

@@ -14,13 +14,13 @@ static void add_us(sonar_engine *e, int stage, sonar_stage_part part, double us)
     sonar_histogram_add(&e->spec.times->part[stage][part], in_ns(us));
 }
 
-/* Kept for the status as well: the last time of each stage. */
+/* Also keeps the last time of each stage, for the status. */
 static void note_last(sonar_engine *e, int stage, uint64_t ns) {
     e->timestamps.last_ns[stage] = ns;
     atomic_store_explicit(&e->spec.times->last_ns[stage], ns, memory_order_relaxed);
 }
 
-/* The device's side if it is this stage's and has timestamps, else NULL. */
+/* The device's side, if it is this stage's and has timestamps; else NULL. */
 static const struct side *timed_side(const sonar_engine *e, int stage) {
     const struct stage *const stages[] = {&e->dft, &e->cbf, &e->mvdr};
     const struct side *side = stages[stage]->side;
@@ -68,7 +68,7 @@ sonar_code sonar_timing_end(sonar_engine *e, int stage, sonar_error *err) {
     return record_timestamp(e, side, stage + 1, err);
 }
 
-/* The one launch counts for the first stage. */
+/* The single launch counts for the first stage. */
 void sonar_timing_replayed(sonar_engine *e, unsigned timed) {
     struct timestamps *m = &e->timestamps;
     int64_t now = sonar_monotonic_ns();
@@ -79,9 +79,9 @@ void sonar_timing_replayed(sonar_engine *e, unsigned timed) {
     m->timed = timed;
 }
 
-/* A stage waits in the queue from when the host has begun with it to when the device does; both are
- * counted from the window's timestamp, which the idle device passes at once. A time that cannot be
- * told is left out: measuring never fails a window. */
+/* A stage waits in the queue from when the host began it until the device does; both are counted
+ * from the window's timestamp, which the idle device passes at once. A time that cannot be read is
+ * left out: measuring never fails a window. */
 void sonar_engine_collect_times(sonar_engine *e) {
     struct timestamps *m = &e->timestamps;
     const sonar_backend *backend = e->side[DEVICE_SIDE].backend;
