@@ -5,7 +5,7 @@
 
 #include "core/core.h"
 
-/* A window is late, foreign or one that can be worked on. */
+/* Whether a window is late, foreign or can be processed. */
 static bool is_late(const sonar_timeline *t, const sonar_offer *offer, size_t rank) {
     return t->runs && offer->epoch == t->epoch && offer->first_sample < t->next_sample &&
            t->known[rank] && offer->timeline == t->of[rank];
@@ -15,14 +15,14 @@ static bool is_foreign(const sonar_timeline *t, const sonar_offer *offer) {
     return !t->runs || offer->epoch != t->epoch || offer->first_sample < t->next_sample;
 }
 
-/* What a round has on offer. */
+/* Summary of a round's offers. */
 struct round {
-    size_t own, foreign;     /* ranks with a window of the timeline; with another */
-    uint64_t oldest;         /* first sample of the oldest of the former */
-    int64_t longest_ns;      /* that one of the former has waited, */
-    int64_t longest_foreign; /* one of the latter */
-    size_t first_foreign;    /* lowest rank with one */
-    bool one_epoch;          /* of the latter */
+    size_t own, foreign;     /* ranks with a window of the timeline; with another window */
+    uint64_t oldest;         /* first sample of the oldest window of the timeline */
+    int64_t longest_ns;      /* longest time that a window of the timeline has waited, */
+    int64_t longest_foreign; /* that a foreign window has waited */
+    size_t first_foreign;    /* lowest rank with a foreign window */
+    bool one_epoch;          /* the oldest foreign window */
     bool draining, stopping, blocked;
 };
 
@@ -57,7 +57,7 @@ static struct round look(size_t ranks, const sonar_offer *offer, const sonar_tim
     return r;
 }
 
-/* Takes over the timeline of the lowest rank with a foreign window, if it is time to. */
+/* Adopts the timeline of the lowest rank with a foreign window, if it is time to. */
 static bool adopt(const sonar_agree_spec *spec, const struct round *r, const sonar_offer *offer,
                   sonar_timeline *t) {
     const bool all = r->foreign == spec->ranks && r->one_epoch;
@@ -77,8 +77,9 @@ static void know(sonar_timeline *t, const sonar_offer *offer, size_t rank) {
     t->of[rank] = offer[rank].timeline;
 }
 
-/* While others go on: foreign windows go. Of the timeline's epoch and from a rank that has had none
- * of it, they are behind it from the start, and are late from now on. */
+/* Drops foreign windows while other ranks continue. Foreign windows of the timeline's epoch from a
+ * rank that has had no window of it lie behind the timeline from the start, and count as late from
+ * now on. */
 static void pass_by(size_t ranks, const sonar_offer *offer, sonar_timeline *t, sonar_verdict *v) {
     for (size_t i = 0; i < ranks; i++) {
         if (!offer[i].has || !is_foreign(t, &offer[i]))
@@ -89,7 +90,7 @@ static void pass_by(size_t ranks, const sonar_offer *offer, sonar_timeline *t, s
     }
 }
 
-/* Once it is known which windows are dropped. */
+/* Called once it is known which windows are dropped. */
 static void take_part(size_t ranks, const sonar_offer *offer, sonar_timeline *t, sonar_verdict *v) {
     v->lookback = UINT64_MAX;
     for (size_t i = 0; i < ranks; i++) {

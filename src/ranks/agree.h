@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Which window the ranks work on next. In every round each rank tells the others what it has, its
- * offer; since all then know the same, all come to the same verdict by the same rules, without a
- * clock in common:
+ * Which window the ranks process next. In every round each rank sends the others its offer: the
+ * window that it has. All ranks then know the same and reach the same verdict by the same rules,
+ * without a common clock.
  *
- *   The next window is the oldest on offer, by its sample index. It is worked on as soon as every
- *   rank has one, or when one has waited for max_skew_ns; ranks that do not have that very window
- *   by then take part with nothing, and it never waits for them again.
+ * The next window is the oldest offered, by its sample index. It is processed as soon as every rank
+ * has it, or when a rank's has waited for max_skew_ns. Ranks that do not have it by then take part
+ * without samples, and the window never waits for them again.
  *
- *   A window from before the next sample is *late* where its rank has had one of the timeline, or
- *   has been behind it from the start, while others went on, and its ingest has begun no other
- *   since: it is dropped. Another one from there, or one of another epoch than the ranks', is
- *   *foreign*. As long as a rank has one that is not, foreign ones are dropped. When all ranks have
- *   foreign ones of one epoch, or only foreign ones are left, the oldest has waited for
- *   restart_after_ns and no window was worked on for that long after the next one was due, the
- *   timeline of the lowest rank that has one is taken over, by all ranks.
+ * A window before the next sample is *late*, and is dropped, where its rank has had a window of the
+ * timeline, or has been behind it from the start while others continued, and its ingest has begun
+ * no other timeline since. Any other window before the next sample, or one of another epoch than
+ * the ranks', is *foreign*. As long as a rank has a window that is not, foreign ones are dropped.
+ * The timeline of the lowest rank with a foreign window is adopted, by all ranks, in two cases: all
+ * ranks have foreign windows of one epoch; or only foreign windows are left, the oldest has waited
+ * for restart_after_ns, and no window was processed for that long after the next one was due.
  *
- *   A rank that is asked to stop is followed by the others: windows that all ranks have are worked
- *   on, and then all leave together.
+ * If a rank is asked to stop, the others follow: windows that all ranks have are processed, and
+ * then all leave together.
  *
  * Pure functions.
  */
@@ -27,29 +27,29 @@
 #include "core/window.h"
 #include "ranks/cluster.h"
 
-/* What one rank tells in a round. The same bytes go to every rank, so all of it is set. */
+/* What one rank sends in a round. The same bytes go to every rank, so every member is set. */
 typedef struct sonar_offer {
     uint64_t first_sample;
-    int64_t utc_ns, waited_ns; /* of the window's last sample until now */
+    int64_t utc_ns, waited_ns; /* since the window's last sample */
     double missing_mean, missing_worst;
-    uint64_t channels; /* used ones, behind missing_mean */
+    uint64_t channels; /* used channels that missing_mean refers to */
     uint64_t lookback;
-    uint64_t round_first; /* sample with which the measures began, if measured */
-    int64_t idle_ns;      /* since a window was worked on, or the start; the root's counts */
+    uint64_t round_first; /* first sample of the measures, if measured */
+    int64_t idle_ns; /* since the last processed window, or the start; the root's value counts */
     uint32_t epoch, frame_flags;
-    uint32_t timeline; /* of this rank's ingest: how many it has begun before */
-    uint32_t wanted;   /* SONAR_WANT bits of what is to be published; the root's counts */
-    uint8_t asks;      /* it asks all to tell of themselves before anything else */
-    uint8_t blocked;   /* it waits for such a place, and all wait for it */
-    uint8_t has; /* a window; all above but channels, round_first, idle_ns, wanted and these is
-                    of it */
-    uint8_t restarted; /* as the window says */
-    uint8_t draining;  /* no more windows come: it is asked to stop */
-    uint8_t stopping;  /* at once */
-    uint8_t measured;  /* its sensors, for the root to judge */
-    uint8_t judged;    /* the root: it can take more of them */
-    uint8_t busy;      /* it is not done with the last change */
-    uint8_t answer;    /* what it says to the one that is on its way */
+    uint32_t timeline; /* timelines that this rank's ingest has begun before this one */
+    uint32_t wanted;   /* SONAR_WANT bits of what is to be published; the root's value counts */
+    uint8_t asks;      /* the root asks all ranks to report their status first */
+    uint8_t blocked; /* the root has no free result and waits for one, and all ranks wait with it */
+    uint8_t has;     /* this rank has a window; all members above describe it, except channels,
+                        round_first, idle_ns, wanted and these flags */
+    uint8_t restarted; /* as in the window */
+    uint8_t draining;  /* no more windows come, since this rank was asked to stop */
+    uint8_t stopping;  /* stop at once */
+    uint8_t measured;  /* its measures of sensors are ready for the root */
+    uint8_t judged;    /* the root can take more measures */
+    uint8_t busy;      /* it has not finished the last change */
+    uint8_t answer;    /* its answer to the change on its way */
     uint64_t letter;   /* the root: bytes of a change that it wants to send */
 } sonar_offer;
 
@@ -59,35 +59,35 @@ typedef struct sonar_agree_spec {
     int64_t hop_ns, max_skew_ns, restart_after_ns;
 } sonar_agree_spec;
 
-/* What has been agreed so far; all 0 at first. */
+/* The state that the ranks have agreed on; zeroed at first. */
 typedef struct sonar_timeline {
     bool runs;
     uint32_t epoch;
-    uint64_t next_sample;          /* windows that begin before it are over */
-    uint64_t window;               /* number of the last one: counts on over restarts */
-    bool known[SONAR_RANKS_MOST];  /* the rank has had a window of it, or one behind it, */
+    uint64_t next_sample;         /* windows that begin before this sample are over */
+    uint64_t window;              /* number of the last window; continues over restarts */
+    bool known[SONAR_RANKS_MOST]; /* the rank has had a window of the timeline, or one behind it, */
     uint32_t of[SONAR_RANKS_MOST]; /* which was of this timeline of its ingest */
 } sonar_timeline;
 
 typedef enum sonar_verdict_kind {
-    SONAR_ROUND_WAIT = 0, /* nothing to work on yet */
+    SONAR_ROUND_WAIT = 0, /* nothing can be processed yet */
     SONAR_ROUND_RUN,
     SONAR_ROUND_LEAVE
 } sonar_verdict_kind;
 
 typedef struct sonar_verdict {
     sonar_verdict_kind kind;
-    bool drop[SONAR_RANKS_MOST];    /* the rank's window will never be worked on */
+    bool drop[SONAR_RANKS_MOST];    /* the rank's window will never be processed */
     bool present[SONAR_RANKS_MOST]; /* RUN: the rank has the window */
     uint64_t first_sample, window;
-    uint64_t lookback; /* what all that are present have */
-    bool restarted;    /* another timeline begins with it, or one of a present rank's */
+    uint64_t lookback; /* the least of all present ranks */
+    bool restarted;    /* another timeline begins with it, or one of a present rank's ingest */
 } sonar_verdict;
 
 sonar_verdict sonar_agree(const sonar_agree_spec *spec, const sonar_offer *offer,
                           sonar_timeline *timeline);
-/* The window of a verdict RUN as the whole array has it, without samples and without `missing`: all
- * samples of a rank that is not present are missing, and it arrived when its last sample did. */
+/* The window of a verdict RUN for the whole array, without samples and without `missing`. All
+ * samples of ranks that are not present are missing; it arrived when its last sample did. */
 sonar_window sonar_agree_window(const sonar_agree_spec *spec, const sonar_offer *offer,
                                 const sonar_timeline *timeline, const sonar_verdict *verdict,
                                 int64_t now_ns);

@@ -12,7 +12,7 @@ static sonar_code load(const char *plugin_dir, const sonar_cluster_ops **ops, so
     if (code)
         return code;
     sonar_cluster_entry entry;
-    *(void **)&entry = symbol; /* the form POSIX gives for functions */
+    *(void **)&entry = symbol; /* POSIX requires this form for function pointers */
     const sonar_cluster_ops *found = entry();
     if (found->interface != SONAR_CLUSTER_INTERFACE)
         return sonar_fail(err, SONAR_EUNAVAILABLE, path,

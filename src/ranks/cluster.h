@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Cluster: the processes that share one array, each with a block of its channels. They are started
- * together by mpirun, and an MPI library carries what they tell one another. It is reached through
- * a plugin, libsonar-mpi.so, so that sonard runs without MPI where it is one process.
+ * Cluster: the processes that share one array, each with a block of its channels. mpirun starts
+ * them together, and an MPI library carries their messages. It is loaded as a plugin,
+ * libsonar-mpi.so, so that a single process of sonard needs no MPI.
  *
  * A process is a *rank*, counted from 0; rank 0 is the *root*, which publishes. All functions of
- * sonar_cluster_ops but abort are collective: every rank calls the same ones in the same order, and
- * each returns when this rank's part is done. Sums over ranks are never left to the library, whose
- * order of summation is its own: parts are gathered and added in the order of ranks, so that
- * results do not depend on timing.
+ * sonar_cluster_ops except abort are collective: every rank calls the same ones in the same order,
+ * and each returns when this rank's part is done. The library never computes sums over ranks,
+ * because its order of summation is unspecified: parts are gathered and added in the order of
+ * ranks, so that results do not depend on timing.
  *
- * One thread at a time: the control thread joins and leaves, the data thread calls the rest while
- * the pipeline runs. (The library is asked for MPI_THREAD_SERIALIZED.) Waiting sleeps; it does not
- * take a processor. Errors: SONAR_ESYS with the library's words; SONAR_EINVAL for a message above
- * 2 GiB, which the library cannot count. After an error the ranks no longer agree on what comes
- * next, and all that is left is abort.
+ * One thread at a time: the control thread joins and leaves, the data thread calls the rest during
+ * the run (MPI_THREAD_SERIALIZED). Waiting sleeps and does not occupy a processor. Errors:
+ * SONAR_ESYS with the library's words; SONAR_EINVAL for a message above 2 GiB, which the library
+ * cannot count. After an error the ranks no longer agree on the next step, and only abort is left.
  */
 #ifndef SONAR_RANKS_CLUSTER_H
 #define SONAR_RANKS_CLUSTER_H
@@ -28,35 +27,35 @@ extern "C" {
 #define SONAR_CLUSTER_INTERFACE 3u
 #define SONAR_CLUSTER_SYMBOL    "sonar_cluster_plugin"
 
-/* A rank stays awake for so long while it waits for its device, since the others wait for it: a
- * window has several exchanges, and to be woken takes as long as one of them. */
+/* A rank polls for this long while it waits for its device, because the others wait for it: a
+ * window has several exchanges, and waking up takes as long as one of them. */
 #define SONAR_RANKS_AWAKE_NS 30000000
 
-/* More are refused: rounds carry a few hundred bytes of every rank to every other. */
+/* More ranks are refused: rounds carry a few hundred bytes of every rank to every other. */
 enum { SONAR_RANKS_MOST = 64 };
 
 typedef struct sonar_rank_place {
     size_t rank, ranks;
-    size_t local;           /* number of this rank among those on its host: the device it takes */
-    size_t ranks_here;      /* on its host, this one included: they share its processors */
-    size_t processors_here; /* that any of these may run on; 0: not known */
+    size_t local;      /* number of this rank among those on its host, and of the device it uses */
+    size_t ranks_here; /* ranks on its host, this one included, which share its processors */
+    size_t processors_here; /* processors that any of these may run on; 0: unknown */
 } sonar_rank_place;
 
 typedef struct sonar_cluster_ops {
     uint32_t interface; /* must equal SONAR_CLUSTER_INTERFACE exactly */
-    /* Joins the other ranks; describes the library in words in description[size]. */
+    /* Joins the other ranks; writes the library's name and version to description[size]. */
     sonar_code (*join)(sonar_rank_place *place, char *description, size_t size, sonar_error *err);
-    /* After the last call of the others, on every rank. */
+    /* Called last, on every rank. */
     void (*leave)(void);
-    /* `size` bytes of every rank to all ranks, as all[rank][size]. */
+    /* Sends `size` bytes of every rank to all ranks, as all[rank][size]. */
     sonar_code (*share)(const void *mine, size_t size, void *all, sonar_error *err);
-    /* `size` bytes of rank 0 to all others. */
+    /* Sends `size` bytes of rank 0 to all others. */
     sonar_code (*broadcast)(void *data, size_t size, sonar_error *err);
-    /* From every rank to rank 0, which gets size[rank] bytes of each, one behind the other. The
-     * others know only size[their own]; `all` is not read there. */
+    /* Sends size[rank] bytes of every rank to rank 0, which stores them one behind the other. The
+     * other ranks need only their own size; `all` is not used there. */
     sonar_code (*gather)(const void *mine, const size_t *size, void *all, sonar_error *err);
-    /* From every rank to every other: to[rank] bytes for each, one behind the other, and from[rank]
-     * bytes of each in the same way. What one sends is what the other expects. */
+    /* Sends to[rank] bytes to each rank, stored one behind the other, and receives from[rank] bytes
+     * of each in the same way. What one rank sends must be what the other expects. */
     sonar_code (*exchange)(const void *send, const size_t *to, void *receive, const size_t *from,
                            sonar_error *err);
     /* Ends all ranks, this one with the code. Any thread; does not return. */
@@ -73,10 +72,10 @@ typedef struct sonar_cluster {
     char description[96]; /* "Open MPI v4.1.4, ..." */
 } sonar_cluster;
 
-/* Loads the plugin (plugin_dir NULL: by the loader's own search path), which is never unloaded, and
- * joins. SONAR_EUNAVAILABLE if it cannot be loaded, with the reason. Control thread, once. */
+/* Loads the plugin (plugin_dir NULL: from the loader's search path), which is never unloaded, and
+ * joins. SONAR_EUNAVAILABLE with the reason if it cannot be loaded. Control thread, once. */
 sonar_code sonar_cluster_join(const char *plugin_dir, sonar_cluster *cluster, sonar_error *err);
-/* One that never joined is allowed. */
+/* NULL, or a cluster that was never joined, is allowed. */
 void sonar_cluster_leave(sonar_cluster *cluster);
 
 #ifdef __cplusplus

@@ -10,15 +10,15 @@
 
 struct sonar_exchange {
     sonar_exchange_spec spec;
-    sonar_mvdr_spec solves;       /* of this rank's share of the bins */
-    bool adds;                    /* sums over sensors, and exchanges no transforms */
-    uint8_t *keeps;               /* [rank][snapshot] those that are whole */
-    double *sent, *received;      /* sums on their way */
-    sonar_c32 *packed, *unpacked; /* transforms on their way */
-    /* the root's: */
-    void *all;             /* what the ranks send, one behind the other */
+    sonar_mvdr_spec solves;  /* of this rank's share of the bins */
+    bool adds;               /* sums over sensors are added; otherwise transforms are exchanged */
+    uint8_t *keeps;          /* [rank][snapshot] 1: without gaps */
+    double *sent, *received; /* sums to send and as received */
+    sonar_c32 *packed, *unpacked; /* transforms to send and as received */
+    /* on the root: */
+    void *all;             /* parts received, rank by rank */
     sonar_buffer info;     /* f32 [bin][SONAR_MVDR_INFO_FIELDS] */
-    float *whole_spectrum; /* f32 [bin][direction] where no surface takes it */
+    float *whole_spectrum; /* f32 [bin][direction], used if the surface is not wanted */
 };
 
 static const sonar_rank_place *place(const sonar_exchange *x) {
@@ -29,7 +29,7 @@ static const sonar_cluster_ops *ops(const sonar_exchange *x) {
     return x->spec.ranks->cluster->ops;
 }
 
-/* What is live of the specifications. */
+/* The live specifications. */
 static const sonar_cbf_spec *live_cbf(const sonar_exchange *x, const sonar_params *params) {
     return params->cbf ? params->cbf : &x->spec.part->cbf;
 }
@@ -41,7 +41,7 @@ static const sonar_mvdr_spec *live_mvdr(const sonar_exchange *x) {
 
 /* ---- shares of the bins ---------------------------------------------------------------------- */
 
-/* Those of the live band that lie in the share. */
+/* Finds the bins of the live band in the share. */
 static void find_live(const sonar_exchange *x, sonar_share *s) {
     const sonar_mvdr_spec *live = live_mvdr(x);
     const size_t first = live->first_bin - x->spec.ranks->specs->mvdr.first_bin;
@@ -51,7 +51,8 @@ static void find_live(const sonar_exchange *x, sonar_share *s) {
     s->live_bins -= s->live_first;
 }
 
-/* Tones are found by a bin's neighbours. */
+/* Shares have one more bin at each edge where tones are searched, since a tone is found from a
+ * bin's neighbours. */
 static sonar_share share_of(const sonar_exchange *x, size_t rank) {
     const sonar_mvdr_spec *mvdr = &x->spec.ranks->specs->mvdr;
     const size_t ranks = place(x)->ranks, all = mvdr->bins;
@@ -70,8 +71,8 @@ sonar_share sonar_exchange_own(const sonar_exchange *x) {
 
 /* ---- create ---------------------------------------------------------------------------------- */
 
-/* Whether phases of a part of a bin, counted from the array's origin, are of less than half a turn
- * everywhere, with some to spare for another sound speed. */
+/* True if a part's phases across a bin, counted from the array's origin, are everywhere less than
+ * half a turn, with a margin for another sound speed. */
 static bool near_origin(const sonar_mvdr_spec *mvdr, const sonar_params *params) {
     double farthest_m = 0;
     for (size_t i = 0; i < params->sensors; i++) {
@@ -82,7 +83,7 @@ static bool near_origin(const sonar_mvdr_spec *mvdr, const sonar_params *params)
     return !mvdr->tones || farthest_m / params->sound_speed_mps * bin_hz < 0.4;
 }
 
-/* Sums are added where they can be and are fewer numbers than the transforms. */
+/* Sums are added if that is possible and if they have fewer numbers than the transforms. */
 static bool can_add(const sonar_split *ranks) {
     const sonar_mvdr_spec *mvdr = &ranks->specs->mvdr;
     return ranks->specs->mvdr_enabled && sonar_mvdr_adds(mvdr) &&
@@ -103,7 +104,8 @@ static sonar_mvdr_spec find_solves(const sonar_exchange *x) {
     return mvdr;
 }
 
-/* Sums on their way, of bins or of points: all bins of one rank, one's share of all ranks. */
+/* Memory for sums of bins or of points: all bins of one rank to send, one share of all ranks to
+ * receive. */
 static bool make_sums(sonar_exchange *x) {
     const sonar_mvdr_spec *mvdr = &x->spec.part->mvdr;
     const size_t points = SONAR_EXCHANGE_POINTS * sonar_exchange_point_doubles(mvdr);
@@ -192,7 +194,7 @@ bool sonar_exchange_adds(const sonar_exchange *x) {
 
 /* ---- beams ----------------------------------------------------------------------------------- */
 
-/* Parts [rank][snapshot][bin][point]. */
+/* The ranks' parts, [rank][snapshot][bin][point]. */
 struct parts_in {
     const sonar_c32 *all;
     size_t ranks, snapshots, bins, points;
@@ -220,8 +222,8 @@ SONAR_MULTIARCH static void add_parts(const struct parts_in *in, size_t bin, siz
         power[p] /= (double)in->snapshots;
 }
 
-/* Powers of the bins [first_row, first_row + row_count) to `rows` and `scale` times their sum over
- * the bins [first, first + bins) to `sum`; NULL: nowhere. */
+/* Writes powers of the bins [first_row, first_row + row_count) to `rows`, and `scale` times their
+ * sum over the bins [first, first + bins) to `sum`; either may be NULL. */
 struct powers {
     struct parts_in in;
     float *rows;
@@ -231,7 +233,7 @@ struct powers {
     float *sum;
 };
 
-/* Of one slice of the points, bin after bin. */
+/* Computes one slice of the points, bin after bin. */
 static void make_slice(void *arg, size_t index, size_t worker) {
     const struct powers *to = arg;
     const size_t begin = index * SLICE, n = sonar_min_size(to->in.points - begin, SLICE);
@@ -258,13 +260,13 @@ static void make_powers(const sonar_exchange *x, struct powers to) {
     host->parallel(host->ctx, (to.in.points + SLICE - 1) / SLICE, make_slice, &to);
 }
 
-/* Parts of so many points in `bins` bins, as the root has them. */
+/* The parts as the root receives them, for this many points and bins. */
 static struct parts_in parts_of(const sonar_exchange *x, size_t bins, size_t points) {
     return (struct parts_in){x->all, place(x)->ranks, x->spec.part->cbf.max_snapshots, bins,
                              points};
 }
 
-/* The ranks' parts to the root, which makes powers of them. */
+/* Gathers the ranks' parts on the root, which computes powers from them. */
 static sonar_code gather_parts(sonar_exchange *x, const sonar_c32 *mine, struct powers to,
                                sonar_error *err) {
     size_t size[SONAR_RANKS_MOST];
@@ -321,13 +323,13 @@ sonar_code sonar_exchange_keep(sonar_exchange *x, size_t snapshots, uint8_t *kee
     return code;
 }
 
-/* This rank's sensors in a bin of its transforms. */
+/* This rank's sensors in one bin of its transforms. */
 static const sonar_c32 *own_row(const sonar_buffer *own, size_t snapshot, size_t bin) {
     return (const sonar_c32 *)own->data + (ptrdiff_t)snapshot * own->stride[0] +
            (ptrdiff_t)bin * own->stride[1];
 }
 
-/* Of this rank's sensors, the bins of every other rank's share. */
+/* Packs the bins of every other rank's share, of this rank's sensors. */
 static void pack(const sonar_exchange *x, size_t taken, const sonar_buffer *own, size_t to[]) {
     const size_t sensors = x->spec.part->mvdr.sensors;
     sonar_c32 *at = x->packed;
@@ -340,8 +342,8 @@ static void pack(const sonar_exchange *x, size_t taken, const sonar_buffer *own,
     }
 }
 
-/* A rank's sensors to where they belong in the array's row; they ascend, and nearly always are
- * neighbours. */
+/* Copies a rank's sensors to their places in the array's row. The sensor numbers ascend and are
+ * nearly always consecutive. */
 static void place_sensors(const sonar_c32 *from, const uint32_t *sensor, size_t n, sonar_c32 *row) {
     if (n && sensor[n - 1] - sensor[0] == n - 1) {
         memcpy(row + sensor[0], from, n * sizeof *row);
@@ -351,7 +353,7 @@ static void place_sensors(const sonar_c32 *from, const uint32_t *sensor, size_t 
         row[sensor[s]] = from[s];
 }
 
-/* The bins of this share, of its own sensors and of what the others have sent. */
+/* Combines this rank's own sensors and those received, in the bins of its share. */
 static void unpack(const sonar_exchange *x, size_t taken, const sonar_buffer *own,
                    sonar_c32 *input) {
     const sonar_share share = sonar_exchange_own(x);
@@ -385,7 +387,7 @@ sonar_code sonar_exchange_transforms(sonar_exchange *x, size_t taken, const sona
 
 /* ---- sums over sensors ----------------------------------------------------------------------- */
 
-/* sum[n] of the ranks' n doubles each, in the order of ranks. */
+/* Adds n doubles of each rank, in the order of ranks, to sum[n]. */
 static void add_up(const double *of, size_t ranks, size_t apart, size_t n, double *sum) {
     memcpy(sum, of, n * sizeof *sum);
     for (size_t r = 1; r < ranks; r++)
@@ -411,7 +413,7 @@ size_t sonar_exchange_doubles(const sonar_exchange *x, const double *plan, size_
                : rows * sonar_mvdr_sums_row(mvdr);
 }
 
-/* The bins of every share, one behind the other; [rank] bytes of each. */
+/* Packs the bins of every share, one behind the other; sets each rank's bytes. */
 static void pack_sums(sonar_exchange *x, size_t taken, const double *plan, const double *of_bins,
                       size_t to[]) {
     const size_t most = sonar_mvdr_sums_most(&x->spec.part->mvdr);
@@ -465,7 +467,7 @@ sonar_code sonar_exchange_point_sums(sonar_exchange *x, size_t n, const double *
 
 /* ---- solved shares --------------------------------------------------------------------------- */
 
-/* Rows of the live band, f32 [bin][columns], to the root. */
+/* Gathers the rows of the live band, f32 [bin][columns], on the root. */
 static sonar_code gather_rows(sonar_exchange *x, const float *mine, size_t columns, float *all,
                               sonar_error *err) {
     const sonar_share own = sonar_exchange_own(x);
@@ -476,7 +478,7 @@ static sonar_code gather_rows(sonar_exchange *x, const float *mine, size_t colum
     return ops(x)->gather(own.live_bins ? mine + first * columns : NULL, size, all, err);
 }
 
-/* (fs/N) sum_b P, in double, bin after bin. */
+/* Computes (fs/N) sum_b P in double, bin after bin. */
 static void sum_band(const sonar_mvdr_spec *mvdr, size_t bins, const float *rows, float *azimuth) {
     for (size_t t = 0; t < mvdr->directions; t++) {
         double sum = 0;
@@ -496,8 +498,8 @@ static sonar_code gather_spectrum(sonar_exchange *x, const float *mine, float *s
     return code;
 }
 
-/* n values of each rank that has bins of the live band, one behind the other, to the root's `all`.
- */
+/* Gathers n values of each rank that has bins of the live band, one behind the other, in the root's
+ * `all`. */
 static sonar_code gather_live(sonar_exchange *x, const float *mine, size_t n, size_t *shares,
                               sonar_error *err) {
     size_t size[SONAR_RANKS_MOST];
@@ -510,7 +512,7 @@ static sonar_code gather_live(sonar_exchange *x, const float *mine, size_t n, si
     return ops(x)->gather(mine, size, x->all, err);
 }
 
-/* These, added, to `sum` of the root. */
+/* Adds these values to `sum` on the root. */
 static sonar_code gather_shares(sonar_exchange *x, const float *mine, size_t n, float *sum,
                                 sonar_error *err) {
     size_t shares;
@@ -539,7 +541,7 @@ static void count_subspaces(const sonar_exchange *x, double *bins) {
     }
 }
 
-/* The mean share of all bins, of which each rank has that of its own. */
+/* The mean over all bins of the limited share, from each rank's mean over its own bins. */
 static sonar_code gather_music(sonar_exchange *x, const float *mine, float *music,
                                sonar_error *err) {
     const size_t n = x->spec.ranks->specs->mvdr.directions;

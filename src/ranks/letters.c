@@ -15,15 +15,15 @@ struct sonar_letters {
     const sonar_cluster *cluster;
     void (*hold)(void *ctx);
     void *ctx;
-    uint8_t *letter; /* [room]; who has it goes by `asked` */
+    uint8_t *letter; /* [room]; `asked` says which thread owns it */
     size_t room, bytes;
-    atomic_bool asked;       /* root: to be sent; others: to be read. The other thread clears it */
-    atomic_int answer;       /* control's */
-    char why[REFUSAL_BYTES]; /* before it refuses: the reason */
-    atomic_int outcome;      /* data's, until control has looked */
-    char refused[REFUSAL_BYTES]; /* before it is dropped: the first refusal of all */
-    bool in_flight;              /* data: sent, and not settled */
-    int wake;                    /* data wakes control */
+    atomic_bool asked;       /* root: to be sent; others: to be read. Cleared by the other thread */
+    atomic_int answer;       /* owned by the control thread */
+    char why[REFUSAL_BYTES]; /* written before it refuses: the reason */
+    atomic_int outcome;      /* owned by the data thread until the control thread has read it */
+    char refused[REFUSAL_BYTES]; /* written before it is dropped: the first refusal of any rank */
+    bool in_flight;              /* data thread: sent, and not settled */
+    int wake;                    /* the data thread wakes the control thread */
 };
 
 static bool is_root(const sonar_letters *l) {
@@ -79,7 +79,7 @@ void sonar_letters_offer(const sonar_letters *l, sonar_offer *offer) {
         offer->busy = asked || offer->answer || atomic_load(&l->outcome);
 }
 
-/* No rank is still at the change before. */
+/* True if all ranks have finished the change before. */
 static sonar_code send_letter(sonar_letters *l, size_t bytes, sonar_error *err) {
     const sonar_code code = l->cluster->ops->broadcast(l->letter, bytes, err);
     l->in_flight = true;
@@ -96,7 +96,7 @@ static void settle(sonar_letters *l, sonar_outcome outcome) {
     sonar_wake_signal(l->wake);
 }
 
-/* The reasons of those that refuse, and of them the first rank's. */
+/* Shares the reasons of the ranks that refuse, and keeps the first rank's. */
 static sonar_code drop(sonar_letters *l, const sonar_offer *offer, sonar_error *err) {
     const sonar_rank_place *place = &l->cluster->place;
     char mine[REFUSAL_BYTES] = "", all[SONAR_RANKS_MOST][REFUSAL_BYTES];
@@ -151,7 +151,7 @@ void sonar_letters_answer(sonar_letters *l, const char *why) {
     if (why)
         snprintf(l->why, sizeof l->why, "%s", why);
     atomic_store(&l->answer, why ? REFUSED : READY);
-    atomic_store(&l->asked, false); /* after that: it is busy all the time */
+    atomic_store(&l->asked, false); /* from now on this rank is busy */
 }
 
 sonar_outcome sonar_letters_outcome(const sonar_letters *l) {
@@ -164,7 +164,7 @@ const char *sonar_letters_refusal(const sonar_letters *l) {
 
 void sonar_letters_close(sonar_letters *l) {
     atomic_store(&l->answer, NO_ANSWER);
-    atomic_store(&l->outcome, SONAR_NO_OUTCOME); /* after that: it is busy all the time */
+    atomic_store(&l->outcome, SONAR_NO_OUTCOME); /* from now on this rank is busy */
 }
 
 /* ---- the root -------------------------------------------------------------------------------- */
@@ -193,10 +193,10 @@ sonar_code sonar_letters_write(sonar_letters *l, size_t parts, const sonar_lette
 
 void sonar_letters_send(sonar_letters *l) {
     atomic_store(&l->answer, READY);
-    atomic_store(&l->asked, true); /* after that: the letter is the data thread's */
+    atomic_store(&l->asked, true); /* from now on the letter belongs to the data thread */
 }
 
-/* Other ranks need no longer than this one, but may be at something else. */
+/* Other ranks need no longer than this one, but may be doing something else. */
 static const int64_t patience_ns = 20000000000;
 
 void sonar_letters_await(sonar_letters *l, const atomic_bool *ended) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The plugin libsonar-mpi.so: a cluster's functions by MPI. It links MPI and neither libsonar nor
- * its libraries. The library's own waiting would keep a processor busy for as long as a rank waits
- * for samples, so a nonblocking call is asked for again and again, with pauses in between.
- * Gathering is one such call. Before the other collectives the ranks meet in a nonblocking barrier:
- * when all have come, the blocking collective is the quickest way. */
+/* The plugin libsonar-mpi.so: the cluster's functions implemented with MPI. It links MPI but
+ * neither libsonar nor its libraries. MPI's own waiting would occupy a processor as long as a rank
+ * waits for samples, so nonblocking calls are polled with pauses in between. Gathering is one such
+ * call. Before the other collectives the ranks meet in a nonblocking barrier: once all have come,
+ * the blocking collective is the fastest. */
 #include <limits.h>
 #include <mpi.h>
 #include <sched.h>
@@ -26,7 +26,7 @@ static sonar_code check(int status, const char *call, sonar_error *err) {
     return sonar_fail(err, SONAR_ESYS, "cluster", "%s: %.300s", call, text);
 }
 
-/* Sleeps end when they should: a thread's usual slack of 50 us is longer than most collectives. */
+/* Makes sleeps end on time: a thread's default slack of 50 us is longer than most collectives. */
 static void sleep_exactly(int64_t ns) {
     static _Thread_local bool exact;
     if (!exact)
@@ -35,8 +35,8 @@ static void sleep_exactly(int64_t ns) {
     nanosleep(&(struct timespec){.tv_nsec = (long)ns}, NULL);
 }
 
-/* While the others may come at any moment, the processor is only offered; then this rank sleeps, a
- * sixty-fourth of the time it has waited and at most a millisecond. */
+/* While the others may come at any moment, only yields the processor; then sleeps a sixty-fourth of
+ * the time waited, at most a millisecond. */
 static void pause_after(int64_t waited_ns) {
     enum { OFFER_NS = 300000, LONGEST_NS = 1000000 };
     if (waited_ns < OFFER_NS)
@@ -45,7 +45,7 @@ static void pause_after(int64_t waited_ns) {
         sleep_exactly(waited_ns / 64 < LONGEST_NS ? waited_ns / 64 : LONGEST_NS);
 }
 
-/* Returns when the request is done, of which `code` says how it was begun. */
+/* Returns when the request is done. code: the outcome of starting it. */
 static sonar_code await(sonar_code code, MPI_Request *request, const char *call, sonar_error *err) {
     int done = 0;
     const int64_t began = sonar_monotonic_ns();
@@ -81,7 +81,7 @@ static sonar_code count(const size_t *size, int counts[SONAR_RANKS_MOST],
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-/* Processors that the ranks on a host may run on, together. */
+/* Number of processors that the ranks on a host may run on, together. */
 static size_t processors_of(MPI_Comm host) {
     cpu_set_t own, all;
     if (sched_getaffinity(0, sizeof own, &own))
