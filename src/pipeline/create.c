@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Making a pipeline, from the configuration to the last buffer, and taking it down. The control
- * thread's; the engine is made again by the data thread (recover.c, train.c). */
+/* Creates a pipeline, from the configuration to the last buffer, and destroys it. Runs on the
+ * control thread; the data thread may remake the engine later (recover.c, train.c). */
 #include <math.h>
 #include <sodium.h>
 #include <stdio.h>
@@ -26,7 +26,8 @@ static void make_uuid(char text[37]) {
 
 /* ---- what stages call ------------------------------------------------------------------------ */
 
-/* `parallel` gets the log's context, since host has one: the pipeline itself. */
+/* `parallel` is passed the log's context too, since sonar_host has only one: the pipeline itself.
+ */
 static void host_parallel(void *ctx, size_t tasks, void (*task)(void *, size_t, size_t),
                           void *arg) {
     sonar_pool_parallel(((sonar_pipeline *)ctx)->pool, tasks, task, arg);
@@ -43,8 +44,8 @@ static const char *host_choice(void *ctx, const char *decision) {
     return sonar_choices_ask(p->retrained ? p->retrained : p->choices, decision);
 }
 
-/* A window waits for the device some ten times, once for the stages and in each round of its
- * detections, and to be woken takes 50 us. */
+/* A window waits for the device some ten times: once for the stages and once in each round of its
+ * detections. Waking up takes 50 us. */
 static const int64_t awake_ns = 500000;
 
 static sonar_code make_host(sonar_pipeline *p, sonar_error *err) {
@@ -62,8 +63,8 @@ static sonar_code make_host(sonar_pipeline *p, sonar_error *err) {
 
 /* ---- backends and engine --------------------------------------------------------------------- */
 
-/* The trained table or the built-in rule decides; what was chosen inside the backend is asked for
- * by its stages through host.choice. */
+/* The trained table or the built-in rule decides. Stages ask through host.choice for choices within
+ * a backend. */
 static sonar_code open_backend(sonar_pipeline *p, const struct layout *given, sonar_error *err) {
     if (given) {
         p->layout = *given;
@@ -92,7 +93,7 @@ static void samples_release(void *ctx, const sonar_window *window) {
     sonar_mask_release(ctx, window);
 }
 
-/* All that a daemon takes of a device is taken when its engine is made. */
+/* All device memory of the daemon is allocated when its engine is made. */
 static void note_device_memory(sonar_pipeline *p,
                                const sonar_backend *const place[SONAR_ENGINE_STAGES]) {
     double bytes = NAN;
@@ -177,8 +178,8 @@ static sonar_code check_fit(sonar_pipeline *p, const sonar_fit *fit, sonar_error
     return code;
 }
 
-/* What is not there is better missed now than by the kernel in the middle of the run. Ranks on one
- * machine share its memory. */
+/* Memory that is not there is better reported now than found by the kernel in the middle of the
+ * run. Ranks on one machine share its memory. */
 static sonar_code check_memory(sonar_pipeline *p, sonar_error *err) {
     const sonar_room room = sonar_room_read("");
     const size_t ranks = sonar_max_size(1, p->place.ranks_here);
@@ -195,7 +196,8 @@ static sonar_code check_memory(sonar_pipeline *p, sonar_error *err) {
     return code ? code : check_fit(p, &gpu, err);
 }
 
-/* Each needs those before it; `starting` tells the service manager of those that may take long. */
+/* Each step needs those before it; `starting` tells the service manager about steps that may take
+ * long. */
 static const struct {
     const char *starting;
     sonar_code (*make)(sonar_pipeline *p, sonar_error *err);
@@ -292,7 +294,7 @@ bool sonar_pipeline_destroy_within(sonar_pipeline *p, int timeout_ms) {
     sonar_pool_destroy(p->pool);
     sonar_choices_destroy(p->retrained);
     sonar_choices_destroy(p->choices);
-    sonar_zap_destroy(p->zap); /* after the sockets: none is open without it */
+    sonar_zap_destroy(p->zap); /* after the sockets: no socket is open without it */
     const bool ended = sonar_pipeline_end_context(p, timeout_ms);
     sonar_gate_destroy(p->readers);
     sonar_gate_destroy(p->controllers);

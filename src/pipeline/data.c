@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The data thread: takes a window, runs the stages on it, hands the result over. Between start and
- * stop it allocates nothing, logs nothing and waits only for samples, with ranks for these, and
- * with `block` for the output; the exceptions are recover.c, training in the middle of a run
- * (train.c), and graphs, which are recorded anew while no window waits. */
+/* The data thread: takes a window, runs the stages on it and posts the result. Between start and
+ * stop it allocates nothing, logs nothing and waits only for samples, with ranks for the other
+ * ranks, and with `block` for the output. Exceptions are recover.c, training in the middle of a run
+ * (train.c), and graphs, which are re-recorded while no window waits. */
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@ static double median_of(sonar_pipeline *p, const sonar_buffer *info, int field) 
     return (double)sonar_median(p->column, bins);
 }
 
-/* The header's facts about the adaptive spectrum, from the stage's info rows. */
+/* Fills the header's fields about the adaptive spectrum from the stage's info rows. */
 static void summarise_mvdr(sonar_pipeline *p, sonar_result *result) {
     const sonar_buffer *info = sonar_engine_mvdr_info(p->engine);
     const float *row = info->data;
@@ -58,7 +58,8 @@ static void summarise_mvdr(sonar_pipeline *p, sonar_result *result) {
     atomic_store(&p->progress.mvdr_most_sweeps, (uint64_t)result->mvdr_most_sweeps);
 }
 
-/* Arrays over bins are as long as the bands that are live: at most as long as they were made. */
+/* Arrays over bins have the length of the live bands, which is at most the length they were made
+ * with. */
 static void shape_surfaces(const sonar_pipeline *p, sonar_buffer *surface) {
     const sonar_config *c = p->live->plan->whole;
     for (int i = 0; i < SONAR_SURFACES; i++) {
@@ -72,7 +73,8 @@ static void shape_surfaces(const sonar_pipeline *p, sonar_buffer *surface) {
     }
 }
 
-/* What there is to say before the stages; a result on its way has said what changed. */
+/* Fills the fields known before the stages run, including the changes that no result has reported
+ * yet. */
 static void describe(const sonar_pipeline *p, const sonar_window *window, sonar_result *result) {
     sonar_buffer surface[SONAR_SURFACES];
     memcpy(surface, result->surface, sizeof surface);
@@ -132,7 +134,7 @@ uint32_t sonar_pipeline_needed(const sonar_config *c, uint32_t wanted) {
 
 static void finish_mvdr_facts(sonar_pipeline *p, uint32_t outputs, sonar_result *result) {
     if (!(outputs & sonar_topics_by(SONAR_MADE_BY_MVDR)))
-        return; /* not solved: nobody looks */
+        return; /* not solved, as nothing of it is wanted */
     summarise_mvdr(p, result);
     const sonar_engine_snapshots snapshots = sonar_engine_read_snapshots(p->engine);
     if (snapshots.count) {
@@ -142,8 +144,8 @@ static void finish_mvdr_facts(sonar_pipeline *p, uint32_t outputs, sonar_result 
     }
 }
 
-/* Whether what a beam hears of the band is so little that quieter beams and single bins are below
- * the least normal float, which the stages take for 0. */
+/* True if the loudest beam's power is so low that quieter beams and single bins are below the least
+ * normal float, which the stages treat as 0. */
 static bool underflows(uint32_t outputs, const sonar_result *result) {
     const float least = 1e6f * FLT_MIN; /* 60 dB for the quieter ones */
     const sonar_surface heard =
@@ -158,7 +160,7 @@ static bool underflows(uint32_t outputs, const sonar_result *result) {
     return true;
 }
 
-/* What is made of the surfaces once they are there. */
+/* Detections and facts computed from the finished surfaces. */
 static sonar_code conclude(sonar_pipeline *p, uint32_t outputs, sonar_result *result,
                            sonar_error *err) {
     int64_t began = sonar_monotonic_ns();
@@ -219,13 +221,13 @@ void sonar_data_note_failure(struct progress *progress, const sonar_error *err) 
     atomic_store_explicit(&progress->failed_new, true, memory_order_release);
 }
 
-/* A result is on its way that says what has changed. */
+/* The result that reports the changes was posted. */
 static void told(sonar_pipeline *p) {
     struct versions *v = &p->versions;
     v->mask_changed = v->config_changed = v->mvdr_restarted = false;
 }
 
-/* On its way (NULL: there is none), and then the stages' times are taken. */
+/* Posts the result (NULL: there is none), then collects the stages' times. */
 static void publish(sonar_pipeline *p, sonar_result *result) {
     const int64_t posted = sonar_monotonic_ns();
     const bool sent = result && sonar_output_post(p->output, result);
@@ -233,12 +235,12 @@ static void publish(sonar_pipeline *p, sonar_result *result) {
         told(p);
     else if (result)
         sonar_result_keep(p, result);
-    sonar_engine_collect_times(p->engine); /* behind the result: no reader waits for these */
+    sonar_engine_collect_times(p->engine); /* after the result, so that no reader waits for it */
     if (sent)
         sonar_latency_posted(p, result, posted);
 }
 
-/* What comes behind the window's result; no reader waits for that either. */
+/* Work after the window's result is posted, so that no reader waits for it. */
 static void finish(sonar_pipeline *p, bool good, int64_t began_ns) {
     sonar_mask_finish(p);
     if (good)
@@ -247,8 +249,8 @@ static void finish(sonar_pipeline *p, bool good, int64_t began_ns) {
     atomic_fetch_add(&p->progress.busy_ns, (uint64_t)(sonar_monotonic_ns() - began_ns));
 }
 
-/* False: there is nothing left to work with, or to do. Where stop came while the window was in
- * work, some of its tasks were not run: it is given up, which is no failure. */
+/* False: the thread has to end. If stop came during the window, some of its tasks were not run: the
+ * window is given up, which is no failure. */
 static bool handle(sonar_pipeline *p, struct turn *turn) {
     const int64_t began = sonar_monotonic_ns();
     atomic_store(&p->progress.busy_since_ns, began);
@@ -277,7 +279,8 @@ static bool handle(sonar_pipeline *p, struct turn *turn) {
 static enum next next_window(sonar_pipeline *p, struct turn *turn) {
     if (atomic_load(&p->stopping))
         return SONAR_NEXT_LEAVE;
-    const bool draining = atomic_load(&p->draining); /* first: no window can come after it */
+    const bool draining = atomic_load(
+        &p->draining); /* read first: if it is set, no window comes after the one taken below */
     if (atomic_load(&p->training_since_ns) && !draining && !sonar_pipeline_retrain(p))
         return SONAR_NEXT_LEAVE;
     turn->samples = &turn->window;
@@ -292,7 +295,7 @@ static enum next next_window(sonar_pipeline *p, struct turn *turn) {
     return SONAR_NEXT_LOOK;
 }
 
-/* With `block`, waits until the output gives one back; else NULL when all are lent. */
+/* With `block`, waits until the output returns one; otherwise NULL when all are lent. */
 static sonar_result *borrow_result(sonar_pipeline *p, uint32_t *wanted) {
     sonar_result *result = sonar_result_find(p);
     while (!result && p->config->overload == SONAR_BLOCK && !atomic_load(&p->stopping)) {
@@ -303,7 +306,7 @@ static sonar_result *borrow_result(sonar_pipeline *p, uint32_t *wanted) {
     return result;
 }
 
-/* Then it does not matter that something has failed. */
+/* Once cancelled, an error of the window no longer matters. */
 static sonar_code is_cancelled(sonar_pipeline *p, sonar_code code, bool *cancelled,
                                sonar_error *err) {
     (void)err;
@@ -312,7 +315,8 @@ static sonar_code is_cancelled(sonar_pipeline *p, sonar_code code, bool *cancell
 }
 
 static bool recover(sonar_pipeline *p, const sonar_error *why) {
-    sonar_engine_forget(p->engine); /* it is not known how much has come to the covariance */
+    sonar_engine_forget(
+        p->engine); /* it is unknown how much of the window has entered the covariance */
     return sonar_pipeline_recover(p, why);
 }
 
@@ -329,7 +333,8 @@ void *sonar_data_thread(void *arg) {
     struct turn turn;
     enum next next;
     sonar_denormals_flush();
-    sonar_engine_use(p->engine, NULL); /* if that fails, so will the first window, and say why */
+    sonar_engine_use(p->engine,
+                     NULL); /* if that fails, the first window fails too and reports why */
     do {
         atomic_fetch_add_explicit(&p->progress.rounds, 1, memory_order_relaxed);
         turn = (struct turn){0};

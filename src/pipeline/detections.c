@@ -61,7 +61,7 @@ static struct beam_request adaptive_request(sonar_pipeline *p) {
     return (struct beam_request){.pipeline = p, .beamformer = SONAR_ENGINE_MVDR};
 }
 
-/* Behind the CBF's contacts, `cbf` of them. */
+/* Appends the MVDR's contacts after the `cbf` contacts of the CBF. */
 static sonar_code detect_mvdr(sonar_pipeline *p, sonar_result *result, size_t cbf, size_t *count,
                               sonar_error *err) {
     struct beam_request request = adaptive_request(p);
@@ -82,7 +82,7 @@ sonar_code sonar_pipeline_raise(sonar_pipeline *p, sonar_result *result, sonar_e
                               p->detect_scratch, power_at, &request, err);
 }
 
-/* By the heading in the middle of what they were found in; NaN: it is not known. */
+/* By the heading in the middle of the samples behind the contact; NaN: unknown. */
 static void give_bearings(double heading_deg, const sonar_scan *scan, sonar_detection *d,
                           size_t count) {
     for (size_t i = 0; i < count; i++)

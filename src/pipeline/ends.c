@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The pipeline's ends, where it meets others: sockets and memory that it shares, ingest and output
- * as the configuration wants them, and whose keys are good. Called by create.c, and keys by the
- * control thread while it runs. */
+/* The pipeline's connections: sockets and shared memory, ingest and output as configured, and whose
+ * keys are accepted. Called by create.c; keys also by the control thread during the run. */
 #include <math.h>
 #include <stdlib.h>
 #include <zmq.h>
@@ -13,8 +12,8 @@
 
 /* ---- sockets --------------------------------------------------------------------------------- */
 
-/* libzmq starts its I/O threads and another one with the first socket. The daemon has some more of
- * its own, and what libzmq needs until all run is little. */
+/* libzmq starts its I/O threads and one more with the first socket. Reserves threads for these and
+ * the daemon's own. */
 static sonar_code start_context(sonar_pipeline *p, size_t io_threads, sonar_error *err) {
     enum { OWN_THREADS = 16, BYTES = 64 << 20 };
     const sonar_config *c = p->config;
@@ -27,14 +26,15 @@ static sonar_code start_context(sonar_pipeline *p, size_t io_threads, sonar_erro
         return sonar_fail(err, SONAR_ESYS, "pipeline", "zmq_ctx_new: %s",
                           zmq_strerror(zmq_errno()));
     zmq_ctx_set(p->zmq, ZMQ_IO_THREADS, (int)io_threads);
-    void *first = zmq_socket(p->zmq, ZMQ_PAIR); /* now, while there is room for them */
+    void *first =
+        zmq_socket(p->zmq, ZMQ_PAIR); /* created now, while the reserved threads are available */
     if (!first)
         return sonar_fail(err, SONAR_ESYS, "pipeline", "zmq_socket: %s", zmq_strerror(zmq_errno()));
     zmq_close(first);
     return SONAR_OK;
 }
 
-/* An I/O thread takes two descriptors, an endpoint up to four, and the rest is little. */
+/* An I/O thread takes two descriptors, an endpoint up to four; 48 are for the rest. */
 sonar_code sonar_pipeline_make_context(sonar_pipeline *p, sonar_error *err) {
     const sonar_config *c = p->config;
     sonar_code code =
@@ -87,8 +87,8 @@ bool sonar_pipeline_end_context(sonar_pipeline *p, int timeout_ms) {
 
 /* ---- samples --------------------------------------------------------------------------------- */
 
-/* Chunks small enough that little is left when a window is complete, and large enough to be worth a
- * copy; none for a backend that reads the samples where they are. */
+/* Chunks are small enough that little is left to copy when a window is complete, and large enough
+ * to be worth a copy. 0 for a backend that reads the samples in host memory. */
 static size_t chunk_samples(const sonar_pipeline *p) {
     enum { CHUNKS_A_HOP = 8, LEAST_BYTES = 1 << 16 };
     const sonar_config *c = p->config;
@@ -98,8 +98,8 @@ static size_t chunk_samples(const sonar_pipeline *p) {
     return sonar_min_size(sonar_max_size(least, c->specs.hop / CHUNKS_A_HOP), c->specs.hop);
 }
 
-/* The ring's memory comes from the backend: a device copies from pinned memory only without help of
- * the processor. */
+/* The ring's memory comes from the backend, because a device copies without the processor's help
+ * only from pinned memory. */
 static sonar_code make_ring(sonar_pipeline *p, const sonar_ingest_spec *spec, sonar_error *err) {
     size_t shape[2] = {spec->channels, sonar_ingest_capacity(spec)};
     if (!shape[1])
@@ -109,9 +109,9 @@ static sonar_code make_ring(sonar_pipeline *p, const sonar_ingest_spec *spec, so
                                             shape, &p->ring, err);
 }
 
-/* 2^40 uPa (241 dB re 1 uPa) is ten times the pressure of the air, where no hydrophone follows and
- * the sea cavitates; without calibration, 2^40 counts, as no converter has. What lies beyond is a
- * wrong bit, and it would outweigh the rest of an exponential average for minutes. */
+/* 2^40 uPa (241 dB re 1 uPa) is ten times the atmospheric pressure, where no hydrophone is linear
+ * and the sea cavitates; without calibration the limit is 2^40 counts, beyond any converter. A
+ * larger value is a wrong bit, and would dominate an exponential average for minutes. */
 static float most_sample(const sonar_config *c) {
     double highest_gain_db = 0;
     for (size_t s = 0; s < c->sensors && c->calibrated; s++)
@@ -143,7 +143,7 @@ static sonar_ingest_spec ingest_spec(const sonar_pipeline *p, const uint8_t *cha
         .lookback = c->specs.mvdr_lookback,
         .queue_windows = c->ingest_queue_windows,
         .overload = c->overload,
-        /* of the whole array, where there are ranks: together they decide */
+        /* with ranks the share of the whole array decides (ranks.c) */
         .max_missing_share = p->place.ranks > 1 ? 1 : c->max_missing_share,
         .max_skew_samples = (size_t)(c->max_skew_ms * 1e-3 * c->fs_hz),
         .restart_after_ms = c->restart_after_ms,
@@ -192,7 +192,7 @@ static const char *source_count_name(sonar_source_count rule) {
     return names[rule];
 }
 
-/* The lowest and the highest frequency that the band's bins stand for. */
+/* The frequencies of the band's first and last bin. */
 static void band_of(const sonar_band *band, double bin_hz, double hz[2]) {
     hz[0] = (double)band->first_bin * bin_hz;
     hz[1] = (double)(band->first_bin + band->bins - 1) * bin_hz;
@@ -259,7 +259,7 @@ const sonar_security *sonar_pipeline_security(const sonar_pipeline *p) {
     return &p->config->security;
 }
 
-/* A key that is taken away is of no use any more, even where it has been let in already. */
+/* Removing a key also ends the connections that were admitted with it. */
 sonar_code sonar_pipeline_allow_side(sonar_pipeline *p, sonar_domain side,
                                      const sonar_keyring *allowed, sonar_error *err) {
     bool fewer = false;

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/*
- * What the pipeline's own files share. create.c makes a pipeline, with ends.c for what meets
- * others, and pipeline.c starts, watches and stops it (progress.c for a watchdog). The data thread
- * is in data.c; it takes results from results.c, headings from navigate.c, contacts from
- * detections.c, measures elements (mask.c), tells where its time goes (latency.c) and makes the
- * engine anew (recover.c, train.c). live.c has the versions of the values that change, record.c
- * fills the recorder. With several ranks, ranks.c has the data thread's rounds and propose.c what
- * stands in the letters by which all take over a change; what they exchange and by which rules is
- * in src/ranks.
- */
+/* Shared by the pipeline's own files. create.c creates a pipeline, with ends.c for its connections;
+ * pipeline.c starts, watches and stops it (progress.c serves a watchdog). data.c is the data
+ * thread: it takes results from results.c, headings from navigate.c and contacts from detections.c,
+ * measures elements (mask.c), records where its time goes (latency.c) and remakes the engine
+ * (recover.c, train.c). live.c has the versions of the values that change; record.c feeds the
+ * recorder. With several ranks, ranks.c has the data thread's rounds and propose.c the content of
+ * the letters by which all ranks adopt a change; src/ranks has the exchange and its rules. */
 #ifndef SONAR_PIPELINE_INTERNAL_H
 #define SONAR_PIPELINE_INTERNAL_H
 
@@ -33,7 +30,7 @@
 #include "pipeline/pipeline.h"
 #include "core/histogram.h"
 
-/* Which backend works now and how it came to that; the data thread writes, control reads. */
+/* The backend in use and why it was chosen; the data thread writes, control reads. */
 struct change {
     pthread_mutex_t lock;
     char backend[24];         /* the engine's name */
@@ -45,65 +42,66 @@ struct change {
 struct progress {
     atomic_uint_fast64_t windows_processed, windows_failed, results_dropped, busy_ns;
     atomic_uint_fast64_t mvdr_bins, mvdr_bins_not_converged, mvdr_most_sweeps;
-    _Atomic int64_t busy_since_ns; /* when the window in work was taken; 0: none is */
-    atomic_uint_fast64_t rounds;   /* times it looked for a window */
-    atomic_bool window_given_up;   /* the last one, because of stop */
+    _Atomic int64_t busy_since_ns; /* when the window in work was taken; 0: there is none */
+    atomic_uint_fast64_t rounds;   /* how often it looked for a window */
+    atomic_bool window_given_up;   /* the last one was given up because of stop */
     atomic_bool failed_new; /* failure holds a new message the control thread has not logged */
     sonar_error failure; /* data thread writes while !failed_new, control reads while it is set */
 };
 
-/* One window's way, for where its time goes (latency.c). */
+/* One window's times, for the parts of latency (latency.c). */
 struct trip {
     int64_t arrival_ns, posted_ns;
-    uint64_t part_ns[SONAR_LATENCY_PARTS]; /* until `posted` ENGINE is the whole run */
+    uint64_t part_ns[SONAR_LATENCY_PARTS]; /* until it is posted, ENGINE is the whole run */
 };
 
-/* Threads whose progress a watchdog goes by (progress.c); control thread. */
+/* Threads whose progress a watchdog checks (progress.c); control thread. */
 enum { SONAR_MARK_DATA = 0, SONAR_MARK_INGEST, SONAR_MARK_OUTPUT, SONAR_MARKS };
 
 struct mark {
-    uint64_t seen; /* a count of what the thread has done */
-    bool moved;    /* it has done more since the watchdog was fed */
+    uint64_t seen; /* a counter of the thread's work */
+    bool moved;    /* the counter has changed since the watchdog was fed */
 };
 
-/* What follows from one configuration; all versions that differ in the mask alone share it. Control
- * thread makes and frees, others read. */
+/* Everything derived from one configuration; versions that differ only in the mask share it. The
+ * control thread makes and frees it, others read. */
 struct plan {
     size_t references;          /* of versions */
     const sonar_config *config; /* with ranks, this one's part */
-    const sonar_config *whole;  /* of the array; that, without */
-    sonar_config *owned;        /* the whole one, or NULL: the caller's */
-    sonar_config_part *part;    /* NULL: without ranks, and at first, when it is the pipeline's */
+    const sonar_config *whole;  /* of the array; without ranks the same */
+    sonar_config *owned;        /* the whole array's, to be freed; NULL: it belongs to the caller */
+    sonar_config_part
+        *part; /* NULL: without ranks, and for the first plan, whose part belongs to the pipeline */
     sonar_output_form *form;
     sonar_detect_spec cbf_detect, mvdr_detect;
 };
 
-/* One version of all that may change while running, immutable but for where it stands. The control
- * thread makes it, the data thread adopts it between two windows, and the control thread frees it
- * when the data thread has a newer one and all results that refer to it have come back: nobody
- * waits, and the data thread neither allocates nor frees (live.c). */
+/* One version of everything that may change during the run; immutable except its progress. The
+ * control thread makes it, the data thread adopts it between two windows, and the control thread
+ * frees it once the data thread has a newer one and all results that refer to it have come back. No
+ * thread waits, and the data thread neither allocates nor frees (live.c). */
 struct live {
-    sonar_params *params; /* with ranks, of this one's part */
+    sonar_params *params; /* with ranks, of this rank's part */
     sonar_params *whole;  /* with ranks, of the array; else NULL */
     struct plan *plan;
-    sonar_pattern *pattern;       /* of the sensors in use; its scratch is the data thread's */
-    double spread_m2[9];          /* by sonar_detect_spread */
-    uint64_t first_sample;        /* of the first window under it; written before `adopted` */
-    bool anew;                    /* its configuration is another one than the version's before */
-    bool told;                    /* control: the log has it */
-    atomic_bool adopted, retired; /* data thread: works with it; does so no more */
-    atomic_size_t lent;           /* results with the output that refer to it */
-    struct live *older;           /* control: all that are not freed yet */
+    sonar_pattern *pattern; /* of the sensors in use; its scratch belongs to the data thread */
+    double spread_m2[9];    /* by sonar_detect_spread */
+    uint64_t first_sample;  /* of the first window under it; written before `adopted` */
+    bool reconfigured;      /* its configuration differs from that of the version before */
+    bool told;              /* control: it has been logged */
+    atomic_bool adopted, retired; /* data thread: in use; no longer in use */
+    atomic_size_t lent;           /* results lent to the output that refer to it */
+    struct live *older;           /* control: list of all that are not freed yet */
 };
 
-/* Versions on their way between the threads. */
+/* Versions passed between the threads. */
 struct versions {
     _Atomic(struct live *) fresh; /* made by control, for the data thread to adopt */
     struct live *latest;          /* control: the one made last, adopted or not */
-    bool mask_wanted;             /* control: it does not have the mask that should be */
-    /* data thread: what no result has said yet */
+    bool mask_wanted;             /* control: it lacks the mask that is wanted */
+    /* data thread: changes that no result has reported yet */
     bool mask_changed, config_changed, mvdr_restarted;
-    uint64_t config_sample; /* first sample under the configuration at work */
+    uint64_t config_sample; /* first sample under the configuration in use */
 };
 
 /* Which backend each stage runs on, at start. */
@@ -111,72 +109,74 @@ struct layout {
     const sonar_backend *place[SONAR_ENGINE_STAGES];
 };
 
-/* A change on its way to all ranks (propose.c). Control thread's. */
+/* A change on its way to all ranks (propose.c). Belongs to the control thread. */
 struct proposal {
-    sonar_letters *letters; /* NULL: there is no other rank */
-    struct live *made;      /* the version that the letter asks for, or NULL; data: to hold it */
-    uint8_t *mask;          /* [sensor] of the array, that the letter takes out... */
-    bool masks;             /* ...if it does */
-    bool tells_mask;        /* the root: no caller waits for it, the log tells it */
+    sonar_letters *letters; /* NULL: there are no other ranks */
+    struct live *made; /* the version that the letter asks for, or NULL; the data thread puts it
+                          into effect */
+    uint8_t *mask;     /* [sensor] of the array: the sensors that the letter removes... */
+    bool masks;        /* ...if it has a mask */
+    bool tells_mask;   /* the root: no caller waits for the outcome, so it is logged */
 };
 
-/* What a rank has besides (ranks.c). The data thread's, but for what is atomic or never changes. */
+/* A rank's additional state (ranks.c). Belongs to the data thread, except what is atomic or
+ * constant. */
 struct ranks {
-    sonar_split split;       /* the engine's; no cluster: there is no other rank */
-    sonar_config_part *part; /* whose configuration is the pipeline's */
+    sonar_split split;       /* of the engine; no cluster: there are no other ranks */
+    sonar_config_part *part; /* its configuration is the pipeline's */
     size_t first_channel;    /* of it, in the array */
     size_t sensors[SONAR_RANKS_MOST], channels[SONAR_RANKS_MOST]; /* of each rank */
     size_t sensors_used[SONAR_RANKS_MOST], channels_used;         /* the latter this rank's */
-    uint32_t *sensor;                                             /* the split's, owned */
+    uint32_t *sensor;                                             /* owned, part of `split` */
     sonar_agree_spec agree;
     sonar_timeline timeline;
     sonar_offer offer[SONAR_RANKS_MOST];
-    sonar_window window;         /* taken from ingest and not worked on yet, */
-    bool has;                    /* if so */
-    uint32_t timeline_of_ingest; /* how many it has begun before the one of the last window */
-    int64_t worked_ns;           /* when a window was worked on last, or the start; 0: now */
-    sonar_result *result;        /* root: for the next window; NULL: none is free */
+    sonar_window window;         /* taken from ingest and not processed yet, */
+    bool has;                    /* if this is set */
+    uint32_t timeline_of_ingest; /* timelines of ingest, up to that of the last window */
+    int64_t worked_ns;           /* time of the last processed window, or of the start; 0: now */
+    sonar_result *result;        /* root: for the next window; NULL: all are lent */
     float *missing, *lost;       /* root: [channel] of the array; [channel] of this rank, all 1 */
-    void *measures; /* root: [sensor] of the ranks' elements, one rank's behind the other's */
+    void *measures;              /* root: [sensor] measures of all ranks' elements, rank by rank */
     struct proposal change;
-    int64_t told_ns;                           /* root: when the ranks told of themselves last */
-    uint64_t windows_foreign, windows_missing; /* dropped; by this rank, by all */
-    uint64_t absent[SONAR_RANKS_MOST];         /* windows that the rank had nothing of */
+    int64_t told_ns;                           /* root: when the ranks reported their status last */
+    uint64_t windows_foreign, windows_missing; /* windows dropped by this rank, by all */
+    uint64_t absent[SONAR_RANKS_MOST];         /* windows of which the rank had no samples */
     bool present[SONAR_RANKS_MOST];            /* in the last window */
-    pthread_mutex_t lock;                      /* of all below but `left`: control reads it */
+    pthread_mutex_t lock; /* protects all below except `left`; the control thread reads them */
     bool told;
     sonar_ingest_counters counters; /* of the whole array */
     sonar_rank_status status[SONAR_RANKS_MOST];
-    atomic_bool left; /* all have left together */
+    atomic_bool left; /* all ranks have left together */
 };
 
-/* A window as the data thread works on it. */
+/* A window in the data thread. */
 struct turn {
-    sonar_window window;         /* as the whole array has it */
-    const sonar_window *samples; /* this rank's; NULL: it has none of it */
+    sonar_window window;         /* of the whole array */
+    const sonar_window *samples; /* of this rank; NULL: it has no samples of it */
     uint32_t wanted;             /* SONAR_WANT bits of what is to be published */
     sonar_result *result;        /* NULL: none is free, or another rank is the root */
 };
 
 enum next { SONAR_NEXT_LOOK = 0, SONAR_NEXT_WORK, SONAR_NEXT_LEAVE };
 
-/* What a window's work does otherwise where ranks share the array: data.c has the table of one
+/* The steps of a window that differ where ranks share the array. data.c has the table of one
  * process, ranks.c that of ranks, whose functions are collective. Data thread. */
 struct crossing {
-    /* Takes the next window, or waits a moment for it (LOOK), or ends the thread (LEAVE). */
+    /* Takes the next window, waits briefly for one (LOOK), or ends the thread (LEAVE). */
     enum next (*next)(sonar_pipeline *pipeline, struct turn *turn);
-    /* A free result and what is wanted of it; NULL: none. */
+    /* A free result (NULL: none) and the topics wanted of it. */
     sonar_result *(*result)(sonar_pipeline *pipeline, uint32_t *wanted);
-    /* turn->window.missing becomes that of the whole array; NULL: it is. */
+    /* Replaces turn->window.missing by that of the whole array; NULL: it is that already. */
     sonar_code (*missing)(sonar_pipeline *pipeline, const struct turn *turn, sonar_error *err);
-    /* After the stages, of which `code` is the outcome: has stop come in the middle of the window,
-     * on any rank? */
+    /* After the stages, with their outcome `code`: sets whether any rank was stopped during the
+     * window. */
     sonar_code (*cancelled)(sonar_pipeline *pipeline, sonar_code code, bool *cancelled,
                             sonar_error *err);
-    /* Before an evaluation of n directions; NULL: it takes no other rank. */
+    /* Called before an evaluation of n directions; NULL: no other rank takes part. */
     sonar_code (*ask)(sonar_pipeline *pipeline, sonar_engine_stage beamformer, size_t n,
                       const sonar_look *look, sonar_error *err);
-    /* The same after the last evaluation of the window. */
+    /* Called after the last evaluation of the window. */
     sonar_code (*end)(sonar_pipeline *pipeline, sonar_code code, bool *cancelled, sonar_error *err);
     /* After a failed window. False: the thread ends. */
     bool (*recover)(sonar_pipeline *pipeline, const sonar_error *why);
@@ -194,42 +194,46 @@ struct sonar_pipeline {
     sonar_host host; /* its ctx is this pipeline */
     sonar_pool *pool;
     sonar_choices *choices;
-    sonar_choices *retrained;          /* data thread: what holds in its place since; or NULL */
-    _Atomic int64_t training_since_ns; /* asked for then, and not ended yet; 0: no */
-    sonar_backend_choice choice;       /* at start; its backend owns the ring and the results */
+    sonar_choices
+        *retrained; /* data thread: choices after training in the run, used instead; or NULL */
+    _Atomic int64_t
+        training_since_ns;       /* when training was requested, until it ends; 0: not requested */
+    sonar_backend_choice choice; /* at start; its backend owns the ring and the results */
     struct layout layout;
     char run_uuid[37];
     void *zmq;
     sonar_zap *zap; /* who may connect */
     sonar_gate *readers, *controllers;
-    sonar_memory *memory; /* what the sockets' peers hold */
-    sonar_buffer ring;    /* the samples, lent to ingest; of the backend at start */
+    sonar_memory *memory; /* memory held for the sockets' peers */
+    sonar_buffer ring;    /* the samples, lent to ingest; allocated by the backend at start */
     sonar_ingest *ingest;
-    struct sonar_segments *segments; /* NULL: samples come over the sockets alone */
+    struct sonar_segments *segments; /* NULL: samples come only over the sockets */
     sonar_output *output;
     sonar_exporter *exporter; /* NULL: metrics.listen is not set */
     sonar_recorder *recorder; /* NULL: record.what is off */
-    struct live *live;        /* the data thread's while it runs */
+    struct live *live;        /* owned by the data thread during the run */
     struct versions versions;
     atomic_int log_level;
-    sonar_elements *elements; /* measured here */
-    const sonar_window *kept; /* data thread: samples still to be measured are its; or NULL */
-    sonar_elements *judged;   /* those, or of the root the whole array's; NULL: of other ranks */
+    sonar_elements *elements; /* of the sensors measured here */
+    const sonar_window
+        *kept; /* data thread: the window whose samples are still to be measured; or NULL */
+    sonar_elements *judged; /* `elements`, or on the root of several ranks those of the whole array;
+                               NULL: on other ranks */
     sonar_nav *nav;
-    int64_t window_middle_ns; /* UTC of the window in work, data thread */
+    int64_t window_middle_ns; /* UTC of the middle of the window in work, data thread */
 
-    sonar_engine *engine;       /* NULL only after a failure that nothing could take the place of */
+    sonar_engine *engine;       /* NULL only after a failure that could not be recovered */
     bool rebuilt;               /* the engine was made again... */
-    uint64_t rebuilt_at_window; /* ...after so many windows, good and failed */
+    uint64_t rebuilt_at_window; /* ...after this many windows, processed and failed */
     struct change change;
-    float *column; /* [bin] one number of each of the MVDR's bins, for the median */
+    float *column; /* [bin] one column of the MVDR's info, for the median */
 
     size_t results;
     sonar_result *result;       /* [results], lent to the output and back */
-    sonar_result **free_result; /* stack of those not lent */
+    sonar_result **free_result; /* stack of the results not lent */
     size_t free_results;
-    struct live **lent_under; /* [results] the version that one refers to, or NULL */
-    struct trip *trips;       /* [results] of those that are lent */
+    struct live **lent_under; /* [results] the version that each one refers to, or NULL */
+    struct trip *trips;       /* [results] of the results lent */
     struct trip trip;         /* of the window in work */
 
     float *detect_scratch;
@@ -237,9 +241,9 @@ struct sonar_pipeline {
 
     pthread_t thread;
     bool thread_started;
-    atomic_bool draining, stopping; /* drain: no more samples come; stop: leave now */
+    atomic_bool draining, stopping; /* drain: no more samples come; stop: leave at once */
     atomic_bool drained;
-    atomic_bool gave_up; /* the backend failed and nothing may or can take its place */
+    atomic_bool gave_up; /* the backend failed and cannot or may not be replaced */
     struct progress progress;
     sonar_engine_times times; /* data thread adds, control reads */
     sonar_histogram_seen times_seen[SONAR_TIMED_STAGES][SONAR_STAGE_PARTS];
@@ -256,62 +260,64 @@ struct sonar_pipeline {
     struct mark mark[SONAR_MARKS];
 };
 
-/* ranks.c: becomes one of several ranks, if mpirun has started several: sets pipeline->config. */
+/* ranks.c: if mpirun has started several ranks, becomes one of them and sets pipeline->config. */
 sonar_code sonar_ranks_create(sonar_pipeline *pipeline, const sonar_config *config,
                               sonar_error *err);
 void sonar_ranks_destroy(sonar_pipeline *pipeline);
-/* The parameters are others: so are the whole array's. Data thread. */
+/* New parameters are in use; updates those of the whole array. Data thread. */
 void sonar_ranks_adopt(sonar_pipeline *pipeline);
-/* The data thread ends: a window or a result that is still held goes back. */
+/* Returns a window or result that is still held, when the data thread ends. */
 void sonar_ranks_leave(sonar_pipeline *pipeline);
-/* What a result says of ranks that are absent from its window. Data thread. */
+/* Marks in a result the ranks that are absent from its window. Data thread. */
 void sonar_ranks_describe(const sonar_pipeline *pipeline, sonar_result *result);
-/* Counters of the whole array and a line for each rank, as they told last. Control thread. */
+/* Reads the counters of the whole array and a line for each rank, as last reported. Control thread.
+ */
 void sonar_ranks_read(sonar_pipeline *pipeline, sonar_status *status);
 static inline bool sonar_is_root(const sonar_pipeline *pipeline) {
     return pipeline->place.rank == 0;
 }
-/* data.c: the data thread; what the stages have to compute under a configuration, that of the start
- * or a live one, for what subscribers want. */
+/* data.c: the data thread; the outputs that the stages have to compute under a configuration for
+ * the wanted topics. */
 void *sonar_data_thread(void *pipeline);
-/* Results between two windows: one that is free (NULL: all are lent), and back. */
+/* Between two windows: takes a free result (NULL: all are lent); returns one. */
 sonar_result *sonar_result_find(sonar_pipeline *pipeline);
 void sonar_result_keep(sonar_pipeline *pipeline, sonar_result *result);
-/* A window has failed: the control thread logs it. */
+/* Passes the error of a failed window to the control thread, which logs it. */
 void sonar_data_note_failure(struct progress *progress, const sonar_error *err);
 uint32_t sonar_pipeline_needed(const sonar_config *config, uint32_t wanted);
-/* mask.c: element health. Needs a version. */
+/* mask.c: element health. Requires a version. */
 sonar_code sonar_mask_create(sonar_pipeline *pipeline, sonar_error *err);
 void sonar_mask_destroy(sonar_pipeline *pipeline);
-/* Judges what was measured, fills status->elements and offers a version with another mask if there
- * has to be one. Control thread. */
+/* Judges the measures, fills status->elements and offers a version with another mask if needed.
+ * Control thread. */
 void sonar_mask_tick(sonar_pipeline *pipeline, sonar_status *status);
-/* The engine has read the window's samples: they go back to ingest, or are kept if some are to be
- * measured, until finish does that and gives them back. Data thread, finish after each window, when
- * its result is on its way. */
+/* release: the engine has read the window's samples; they go back to ingest, or are kept for
+ * measuring. finish: measures and returns kept samples. Data thread; finish after each window, once
+ * its result is posted. */
 void sonar_mask_release(sonar_pipeline *pipeline, const sonar_window *window);
 void sonar_mask_finish(sonar_pipeline *pipeline);
-/* The beams do without other sensors from now on. Control thread. */
+/* Logs which sensors the beams leave out from now on. Control thread. */
 void sonar_mask_tell(const sonar_pipeline *pipeline);
-/* The ranks' measures to the root, once all that take part have some. Data thread. */
+/* Sends the ranks' measures to the root, once all that take part have some. Data thread. */
 sonar_code sonar_mask_share(sonar_pipeline *pipeline, sonar_error *err);
-/* latency.c, all of it the data thread's: a window begins its work; time since `began` counts for
- * the part; its result is on its way, `posted` being the time just before; the result is back. */
+/* latency.c, all on the data thread. begin: a window's work begins. add: counts the time since
+ * `began` for the part. posted: the result was posted, `posted` being the time just before. count:
+ * the result is back. */
 void sonar_latency_begin(sonar_pipeline *pipeline, const sonar_window *window, int64_t began_ns);
 void sonar_latency_add(sonar_pipeline *pipeline, sonar_latency_part part, int64_t began_ns);
 void sonar_latency_posted(sonar_pipeline *pipeline, const sonar_result *result, int64_t posted_ns);
 void sonar_latency_count(sonar_pipeline *pipeline, const sonar_result *result);
-/* Parts as measured become parts of the whole: none is longer than what those before it leave, and
- * what all of them leave is OTHER. */
+/* Turns measured parts into parts of the whole: each is limited to what those before it leave; the
+ * rest is OTHER. */
 void sonar_latency_split(uint64_t whole_ns, uint64_t part_ns[SONAR_LATENCY_PARTS]);
-/* The host's time of a stage that is none of the engine's, since `began`. */
+/* Adds the host's time since `began` to a stage outside the engine. */
 void sonar_latency_stage(sonar_pipeline *pipeline, sonar_timed_stage stage, int64_t began_ns);
-/* live.c: the first version. */
+/* live.c: makes the first version. */
 sonar_code sonar_live_create(sonar_pipeline *pipeline, sonar_error *err);
 void sonar_live_destroy(sonar_pipeline *pipeline);
-/* The steps of sonar_pipeline_reconfigure: makes a version; the window after this call adopts it
- * (any thread); what other parts of the daemon have to know of its configuration; or it is never to
- * be. Control thread. */
+/* The steps of sonar_pipeline_reconfigure. make: makes a version. hold: the next window adopts it
+ * (any thread). tell_others: passes its configuration to other parts of the daemon. drop: it is
+ * never adopted. Otherwise control thread. */
 sonar_code sonar_live_make(sonar_pipeline *pipeline, sonar_config *config, struct live **made,
                            sonar_error *err);
 void sonar_live_hold(sonar_pipeline *pipeline, struct live *live);
@@ -321,81 +327,84 @@ void sonar_live_drop(sonar_pipeline *pipeline, struct live *live);
 static inline const sonar_params *sonar_live_whole(const struct live *live) {
     return live->whole ? live->whole : live->params;
 }
-/* propose.c: changes that all ranks take over, or none. create makes room. */
+/* propose.c: changes that all ranks adopt, or none. create allocates the room. */
 sonar_code sonar_propose_create(sonar_pipeline *pipeline, sonar_error *err);
 void sonar_propose_destroy(sonar_pipeline *pipeline);
-/* The root's: as sonar_pipeline_reconfigure. With a configuration it waits until all ranks have it,
- * and SONAR_EINVAL tells the reason of the first rank that refused; without one, attend tells what
- * has come of it. Control thread. */
+/* On the root: as sonar_pipeline_reconfigure. With a configuration, waits until all ranks have it;
+ * SONAR_EINVAL has the reason of the first rank that refused. Without one, attend handles the
+ * outcome. Control thread. */
 sonar_code sonar_propose(sonar_pipeline *pipeline, sonar_config *config, sonar_error *err);
-/* The root's: keys that may connect, and recording. They wait. Control thread. */
+/* On the root: keys that may connect, and recording. Both wait for the outcome. Control thread. */
 sonar_code sonar_propose_keys(sonar_pipeline *pipeline, const sonar_security *security,
                               sonar_error *err);
 sonar_code sonar_propose_record(sonar_pipeline *pipeline, bool record, sonar_error *err);
-/* Other ranks do what the root asks for, and all look at what has come of it. Control thread. */
+/* Answers the root's letters on other ranks, and handles outcomes on all. Control thread. */
 void sonar_propose_attend(sonar_pipeline *pipeline);
-/* Sensors that the letter in work takes out; NULL: none. Control thread of the others. */
+/* Sensors that the letter in work removes; NULL: none. Control thread of the other ranks. */
 const uint8_t *sonar_propose_mask(const sonar_pipeline *pipeline);
-/* Frees versions that nobody needs any more, and logs those that have been adopted. Control
- * thread. */
+/* Frees versions that are no longer used, and logs those that have been adopted. Control thread. */
 void sonar_live_tick(sonar_pipeline *pipeline);
-/* Takes over the version that is offered, between two windows. True: what the MVDR holds does not
- * go with it. Data thread. */
+/* Adopts the offered version, between two windows. True: the MVDR's covariance has to be reset.
+ * Data thread. */
 bool sonar_live_adopt(sonar_pipeline *pipeline, const sonar_window *window);
-/* A result goes to the output, or has come back from it. Data thread. */
+/* Counts a result lent to the output under its version, and one returned. Data thread. */
 void sonar_live_lend(sonar_pipeline *pipeline, sonar_result *result);
 void sonar_live_take_back(sonar_pipeline *pipeline, sonar_result *result);
-/* ends.c: the context of all sockets, the memory that their peers share, whose keys are good. */
+/* ends.c: creates the context of all sockets, the memory account of their peers, and the accepted
+ * keys. */
 sonar_code sonar_pipeline_make_context(sonar_pipeline *pipeline, sonar_error *err);
-/* Waits for ever with -1. False: libzmq is not ready to leave, and the context is lost. */
+/* timeout_ms -1: waits for ever. False: libzmq did not finish in time, and the context is leaked.
+ */
 bool sonar_pipeline_end_context(sonar_pipeline *pipeline, int timeout_ms);
-/* ends.c: ingest with the ring of samples, once there is a backend and its placement. */
+/* ends.c: creates ingest with the ring of samples. Requires a backend and its placement. */
 sonar_code sonar_pipeline_make_ingest(sonar_pipeline *pipeline, sonar_error *err);
-/* ends.c: the output; the root's alone. */
+/* ends.c: creates the output, on the root only. */
 sonar_code sonar_pipeline_make_output(sonar_pipeline *pipeline, sonar_error *err);
-/* ends.c: from now on these keys and no others of one side may connect. Control thread. */
+/* ends.c: sets the keys that may connect on one side. Control thread. */
 sonar_code sonar_pipeline_allow_side(sonar_pipeline *pipeline, sonar_domain side,
                                      const sonar_keyring *allowed, sonar_error *err);
-/* create.c: an engine with each stage on the backend of `place`, for the pipeline's samples. */
+/* create.c: makes an engine with each stage on the backend in `place`, for the pipeline's samples.
+ */
 sonar_code sonar_pipeline_make_engine(sonar_pipeline *pipeline,
                                       const sonar_backend *const place[SONAR_ENGINE_STAGES],
                                       sonar_planning planning, sonar_error *err);
-/* pipeline.c: times of the stages since the start and since the last call. Control thread. */
+/* pipeline.c: reads times of the stages, since the start and since the last call. Control thread.
+ */
 void sonar_pipeline_read_times(sonar_pipeline *pipeline, sonar_status *status);
-/* navigate.c: the heading of the window's middle, and that of the MVDR's samples once these are
- * known. Data thread. */
+/* navigate.c: sets the heading at the window's middle, and that of the MVDR's samples once these
+ * are known. Data thread. */
 void sonar_navigate_window(sonar_pipeline *pipeline, const sonar_window *window,
                            sonar_result *result);
 void sonar_navigate_mvdr(sonar_pipeline *pipeline, sonar_result *result);
 /* For status. Control thread. */
 void sonar_navigate_tick(sonar_pipeline *pipeline, sonar_status *status);
-/* record.c: makes the recorder, if there is to be one; who fills it; starts its thread. */
+/* record.c: creates the recorder if one is configured; where its samples and messages come from;
+ * starts its thread. */
 sonar_code sonar_record_create(sonar_pipeline *pipeline, sonar_error *err);
 const sonar_stretch_sink *sonar_record_sink(const sonar_pipeline *pipeline);
 sonar_output_tap sonar_record_tap(const sonar_pipeline *pipeline);
 sonar_code sonar_record_start(sonar_pipeline *pipeline, sonar_error *err);
-/* Recordings say from now on what this plan's configuration says of the sensors. Control thread. */
+/* Recordings describe the sensors by this plan's configuration from now on. Control thread. */
 void sonar_record_describe(sonar_pipeline *pipeline, const struct plan *plan);
-/* ends.c: what headers say under a configuration, of the whole array, and what the output is made
- * from. */
+/* ends.c: the output's spec for a configuration of the whole array; headers follow from it. */
 sonar_output_spec sonar_pipeline_output_spec(const sonar_pipeline *pipeline,
                                              const sonar_config *config);
-/* train.c: what a node is trained for, or asked for its choices; without parameters. Borrows both.
- */
+/* train.c: the setup for training a node or looking up its choices; without parameters. Borrows
+ * both. */
 sonar_train_setup sonar_pipeline_setup(const sonar_config *config, const sonar_host *host);
-/* What is processed without loss must come out the same twice. */
+/* Processing without loss must give the same bytes twice. */
 static inline sonar_planning sonar_pipeline_planning(const sonar_pipeline *p) {
     return p->config->overload == SONAR_BLOCK ? SONAR_PLAN_STABLE : SONAR_PLAN_MEASURE;
 }
-/* train.c: trains and goes on with the outcome, as is allowed to recover.c. False: the data thread
- * has to leave. Data thread. */
+/* train.c: trains and continues with the outcome; allocates and logs as recover.c does. False: the
+ * data thread has to end. Data thread. */
 bool sonar_pipeline_retrain(sonar_pipeline *pipeline);
-/* recover.c: an engine in place of none, on the CPU where it has to be. False: the data thread has
- * to leave. Data thread. */
+/* recover.c: makes an engine where there is none, on the CPU if necessary. False: the data thread
+ * has to end. Data thread. */
 bool sonar_pipeline_renew(sonar_pipeline *pipeline);
-/* recover.c: after a failed window. False: the data thread has to leave. Data thread. */
+/* recover.c: after a failed window. False: the data thread has to end. Data thread. */
 bool sonar_pipeline_recover(sonar_pipeline *pipeline, const sonar_error *why);
-/* For tests: sonar_pipeline_create with a layout of their own (NULL: as configured). */
+/* For tests: sonar_pipeline_create with a given layout (NULL: as configured). */
 sonar_code sonar_pipeline_create_with(const struct layout *given, const sonar_config *config,
                                       void (*log)(void *ctx, sonar_level level, const char *where,
                                                   const char *text),

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Where a window's time goes, from its last sample to its publication: parts that add up to the
- * whole. The data thread takes its own times while the window is in work; the output's come back
- * with the result. Only then is the window counted, all of its parts together. */
+/* How a window's time divides into parts, from its last sample to its publication; the parts add up
+ * to the whole. The data thread measures its own parts during the window; the output's come back
+ * with the result. Only then is the window counted, with all of its parts. */
 #include "pipeline/internal.h"
 
 static uint64_t since(int64_t from_ns, int64_t to_ns) {
     return to_ns > from_ns ? (uint64_t)(to_ns - from_ns) : 0;
 }
 
-/* As much of the part as is left of the whole. */
+/* Limits the part to what is left of the whole. */
 static uint64_t take(uint64_t *left_ns, uint64_t part_ns) {
     const uint64_t taken_ns = part_ns < *left_ns ? part_ns : *left_ns;
     *left_ns -= taken_ns;
@@ -36,8 +36,8 @@ void sonar_latency_add(sonar_pipeline *p, sonar_latency_part part, int64_t began
     p->trip.part_ns[part] += since(began_ns, sonar_monotonic_ns());
 }
 
-/* Of the run's time on the host's clock what the device says of its own. Where both sides worked at
- * once, what is left by then counts for the stage that comes first. */
+/* Assigns the device's own times as parts of the run's time on the host's clock. Where both worked
+ * at once, the remaining time counts for the earlier stage. */
 static void split_run(sonar_pipeline *p) {
     uint64_t *part_ns = p->trip.part_ns, stage_ns[SONAR_ENGINE_STAGES], copy_ns;
     uint64_t left_ns = part_ns[SONAR_LATENCY_ENGINE];

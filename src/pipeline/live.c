@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Versions of all that may change while running, from the control thread to the data thread and
- * back (struct live in internal.h). */
+/* Versions of everything that may change during the run, passed from the control thread to the data
+ * thread and back (struct live in internal.h). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +26,8 @@ static void release_plan(struct plan *plan) {
     free(plan);
 }
 
-/* What a rank works with of a configuration: its part. The first one is the pipeline's. */
+/* Sets the configuration that this process works with: with ranks its part. The first one is the
+ * pipeline's. */
 static sonar_code take_part(const sonar_pipeline *p, struct plan *plan, sonar_error *err) {
     plan->config = plan->whole == p->whole ? p->config : plan->whole;
     if (p->place.ranks == 1 || plan->whole == p->whole)
@@ -36,7 +37,7 @@ static sonar_code take_part(const sonar_pipeline *p, struct plan *plan, sonar_er
     return code;
 }
 
-/* Refers to the configuration, of the whole array, and does not own it yet. */
+/* Refers to the configuration of the whole array, and does not own it yet. */
 static sonar_code make_plan(const sonar_pipeline *p, const sonar_config *c, struct plan **made,
                             sonar_error *err) {
     struct plan *plan = *made = sonar_alloc(1, sizeof *plan);
@@ -72,7 +73,7 @@ static void destroy(struct live *live) {
     free(live);
 }
 
-/* Sensors of the whole array that array.auto_mask takes out. */
+/* Sensors of the whole array that array.auto_mask removes. */
 static const uint8_t *taken_out(const sonar_pipeline *p, const sonar_config *c) {
     if (!c->auto_mask)
         return NULL;
@@ -81,8 +82,8 @@ static const uint8_t *taken_out(const sonar_pipeline *p, const sonar_config *c) 
     return p->judged ? sonar_elements_mask(p->judged) : NULL;
 }
 
-/* Parameters of `spec` without the sensors `out`; like: those of the version before, NULL: there is
- * none. */
+/* Parameters of `spec` without the sensors `out`. like: the parameters of the version before; NULL:
+ * there are none. */
 static sonar_code make_params(const sonar_params_spec *spec, const sonar_params *like,
                               bool same_delays, const uint8_t *out, uint64_t version,
                               sonar_params **params, sonar_error *err) {
@@ -99,7 +100,7 @@ static sonar_code make_params(const sonar_params_spec *spec, const sonar_params 
     return masked;
 }
 
-/* Those of the whole array, which the ranks' MVDR is solved with. */
+/* Parameters of the whole array, used by the ranks to solve the MVDR. */
 static sonar_code make_whole(struct live *live, const struct live *before, bool same_delays,
                              const uint8_t *out, uint64_t version, sonar_error *err) {
     sonar_params_spec spec = sonar_config_params(live->plan->whole);
@@ -108,8 +109,9 @@ static sonar_code make_whole(struct live *live, const struct live *before, bool 
                        &live->whole, err);
 }
 
-/* A rank's beams are parts of the array's, and so are the adaptive spectrum's sums; where these
- * cannot be added, its adaptive spectrum is of the whole array. */
+/* Parameters of this rank's sensors. Its beams are parts of the array's, and so are the sums of the
+ * adaptive spectrum. Where these sums cannot be added, the adaptive spectrum uses the parameters of
+ * the whole array. */
 static sonar_code make_part(const sonar_pipeline *p, struct live *live, const struct live *before,
                             bool same_delays, const uint8_t *out, uint64_t version,
                             sonar_error *err) {
@@ -131,7 +133,7 @@ static sonar_code make_part(const sonar_pipeline *p, struct live *live, const st
     return code;
 }
 
-/* The parameters of the version's plan, with the mask that should be. */
+/* Makes the parameters of the version's plan, with the current mask. */
 static sonar_code fill(const sonar_pipeline *p, struct live *live, const struct live *before,
                        sonar_error *err) {
     const struct plan *plan = live->plan;
@@ -148,7 +150,8 @@ static sonar_code fill(const sonar_pipeline *p, struct live *live, const struct 
                        &live->params, err);
 }
 
-/* Of the whole array as the version has it, for the side lobes of the CBF and tones of MVDR. */
+/* Of the whole array with the version's mask: the side-lobe pattern of the CBF and the spread for
+ * tones of MVDR. */
 static sonar_code make_pattern(const sonar_pipeline *p, struct live *live, sonar_error *err) {
     const sonar_config *c = live->plan->whole;
     const sonar_params *params = sonar_live_whole(live);
@@ -165,7 +168,7 @@ static sonar_code make_pattern(const sonar_pipeline *p, struct live *live, sonar
     return sonar_pattern_create(&spec, &live->pattern, err);
 }
 
-/* A version of the plan; it takes the caller's reference. */
+/* Makes a version of the plan and takes over the caller's reference to it. */
 static sonar_code make_version(sonar_pipeline *p, struct plan *plan, struct live **made,
                                sonar_error *err) {
     struct live *live = sonar_alloc(1, sizeof *live), *before = p->versions.latest;
@@ -175,7 +178,7 @@ static sonar_code make_version(sonar_pipeline *p, struct plan *plan, struct live
         return sonar_fail(err, SONAR_ENOMEM, "live", "no memory");
     }
     live->plan = plan;
-    live->anew = before && before->plan != plan;
+    live->reconfigured = before && before->plan != plan;
     sonar_code code = fill(p, live, before, err);
     if (!code && plan->whole->detect_enabled)
         code = make_pattern(p, live, err);
@@ -221,7 +224,7 @@ void sonar_live_tell_others(sonar_pipeline *p, const struct live *live) {
     sonar_elements_change(p->elements, plan->config->used, live->params->scale);
     if (p->judged && p->judged != p->elements)
         sonar_elements_change(p->judged, plan->whole->used, live->whole->scale);
-    if (!live->anew) /* another mask alone */
+    if (!live->reconfigured) /* only the mask changed */
         return;
     atomic_store_explicit(&p->log_level, (int)plan->config->log_level, memory_order_relaxed);
     sonar_record_describe(p, plan);
@@ -241,11 +244,11 @@ sonar_code sonar_live_make(sonar_pipeline *p, sonar_config *config, struct live 
     return code;
 }
 
-/* One that the data thread has not seen is never adopted, and the newer one is in its place. */
+/* A version that the data thread has not seen is replaced by the newer one and never adopted. */
 void sonar_live_hold(sonar_pipeline *p, struct live *live) {
     struct live *skipped = atomic_exchange(&p->versions.fresh, NULL);
     if (skipped) {
-        live->anew = live->anew || skipped->anew;
+        live->reconfigured = live->reconfigured || skipped->reconfigured;
         atomic_store(&skipped->retired, true);
     }
     atomic_store(&p->versions.fresh, live);
@@ -272,14 +275,14 @@ sonar_code sonar_pipeline_reconfigure(sonar_pipeline *p, sonar_config *config, s
 }
 
 static void tell(const sonar_pipeline *p, struct live *live) {
-    if (live->told || !live->anew || !atomic_load(&live->adopted))
+    if (live->told || !live->reconfigured || !atomic_load(&live->adopted))
         return;
     live->told = true;
     sonar_log(&p->host, SONAR_INFO, "configuration", "%s holds from sample %llu on",
               live->params->config_version, (unsigned long long)live->first_sample);
 }
 
-/* Nobody reads it any more, nor will. */
+/* True if no thread and no result refers to the version. */
 static bool is_over(const struct live *live) {
     return atomic_load(&live->retired) && !atomic_load(&live->lent);
 }
@@ -315,8 +318,8 @@ static bool returns(const sonar_params *before, const sonar_params *now) {
     return false;
 }
 
-/* Are snapshots corrected otherwise? */
-static bool corrects_anew(const sonar_params *before, const sonar_params *now) {
+/* True if the corrections of snapshots differ. */
+static bool corrects_differently(const sonar_params *before, const sonar_params *now) {
     const size_t n = now->sensors;
     return memcmp(before->scale, now->scale, n * sizeof *now->scale) != 0 ||
            memcmp(before->phase_turns, now->phase_turns, n * sizeof *now->phase_turns) != 0 ||
@@ -330,17 +333,18 @@ bool sonar_live_adopt(sonar_pipeline *p, const sonar_window *window) {
         return false;
     const sonar_params *was = sonar_live_whole(before), *is = sonar_live_whole(fresh);
     const bool restart =
-        p->config->specs.mvdr_enabled && (returns(was, is) || corrects_anew(was, is));
+        p->config->specs.mvdr_enabled && (returns(was, is) || corrects_differently(was, is));
     v->mask_changed = v->mask_changed || memcmp(was->used, is->used, is->sensors) != 0;
-    v->config_changed = v->config_changed || fresh->anew;
+    v->config_changed = v->config_changed || fresh->reconfigured;
     v->mvdr_restarted = v->mvdr_restarted || restart;
-    if (fresh->anew)
+    if (fresh->reconfigured)
         v->config_sample = window->first_sample;
     p->live = fresh;
     sonar_ranks_adopt(p);
     fresh->first_sample = window->first_sample;
     atomic_store(&fresh->adopted, true);
-    atomic_store(&before->retired, true); /* last: control may free it now */
+    atomic_store(&before->retired,
+                 true); /* last, since the control thread may free it afterwards */
     return restart;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Element health on its way: the data thread measures, the control thread judges, and with
- * array.auto_mask makes a version without the sensors that spoil the beams. */
+/* Element health: the data thread measures, the control thread judges and, with array.auto_mask,
+ * makes a version without the faulty sensors. */
 #include "pipeline/internal.h"
 
 /* ---- control thread -------------------------------------------------------------------------- */
@@ -37,7 +37,7 @@ void sonar_mask_destroy(sonar_pipeline *p) {
     sonar_elements_destroy(p->elements);
 }
 
-/* What fails is tried again a second later. */
+/* A failed attempt is repeated a second later. */
 static bool offer(sonar_pipeline *p) {
     sonar_error err = {0};
     if (!p->versions.mask_wanted || sonar_letters_busy(p->ranks.change.letters))
@@ -85,8 +85,8 @@ static void measure(sonar_pipeline *p, const sonar_window *window, int64_t began
     sonar_latency_stage(p, SONAR_TIMED_HEALTH, began);
 }
 
-/* The ring has room for a window that is held as long as none waits behind it. Where one does, the
- * node is late already, and holding the samples longer would cost it those of other windows. */
+/* A window may be held as long as no other waits behind it. If one waits, the node is late already,
+ * and holding the samples longer would lose those of later windows. */
 void sonar_mask_release(sonar_pipeline *p, const sonar_window *window) {
     const bool due = sonar_elements_due(p->elements, window->first_sample);
     if (due && !sonar_ingest_waiting(p->ingest)) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Headings by the time of the samples. */
+/* Looks up headings at the time of the samples. */
 #include <math.h>
 
 #include "pipeline/internal.h"
@@ -8,7 +8,7 @@ static int64_t duration_ns(const sonar_pipeline *p, double samples) {
     return (int64_t)llrint(samples / p->config->fs_hz * 1e9);
 }
 
-/* Of +x; NaN if it is not known. */
+/* Of +x; NaN if unknown. */
 static double heading_at(sonar_pipeline *p, const sonar_config *config, int64_t utc_ns,
                          bool *navigated) {
     double deg;
@@ -17,7 +17,7 @@ static double heading_at(sonar_pipeline *p, const sonar_config *config, int64_t 
     return sonar_modulo_turn(deg + config->heading_offset_deg);
 }
 
-/* A digitiser that does not know the time is believed to send at once. */
+/* If a digitiser does not know the time, its samples are taken as sent at once. */
 static int64_t middle_of(const sonar_pipeline *p, const sonar_window *window) {
     const double length = (double)p->config->specs.window_length;
     if (window->utc_ns)

@@ -22,14 +22,14 @@ static sonar_code start_data_thread(sonar_pipeline *p, sonar_error *err) {
     return code;
 }
 
-/* Last of all, when what the threads need is there, their stacks included: memory is locked where
- * it lies, and in huge pages where it was asked for in huge pages. */
+/* Done last, when all memory of the threads exists, their stacks included: memory is locked where
+ * it lies, and in huge pages where these were requested. */
 static void lock_memory(sonar_pipeline *p) {
     if (!p->config->lock_memory)
         return;
     if (!sonar_memory_lock(p->refused.memory))
         sonar_log(&p->host, SONAR_WARN, "runtime.lock_memory", "%s", p->refused.memory);
-    sonar_memory_begin(p->memory); /* pages that nobody had touched are there now */
+    sonar_memory_begin(p->memory); /* allocates pages that were not touched before */
 }
 
 sonar_code sonar_pipeline_start(sonar_pipeline *p, sonar_error *err) {
@@ -56,8 +56,8 @@ static void await_drained(const sonar_pipeline *p, int64_t until_ns) {
         nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
 }
 
-/* Windows that wait are worked off until then; the one that is in work after that is given up where
- * it stands. False: the thread is deep inside one task and does not look up. */
+/* Waiting windows are processed until the timeout; the window in work is then given up. False: the
+ * thread is inside one long task and does not react. */
 static bool end_data_thread(sonar_pipeline *p, int64_t until_ns) {
     enum { TASK_NS = 200000000 };
     atomic_store(&p->draining, true);
@@ -71,7 +71,7 @@ static bool end_data_thread(sonar_pipeline *p, int64_t until_ns) {
 }
 
 bool sonar_pipeline_stop(sonar_pipeline *p, int timeout_ms) {
-    enum { RECORDER_MS = 200 }; /* at least: for the last samples */
+    enum { RECORDER_MS = 200 }; /* at least this long, for the last samples */
     int64_t until = sonar_monotonic_ns() + (int64_t)timeout_ms * 1000000;
     bool ended = true;
     sonar_health_end(&p->health, &p->host);
@@ -100,8 +100,8 @@ bool sonar_pipeline_stop(sonar_pipeline *p, int timeout_ms) {
 
 /* ---- once a second --------------------------------------------------------------------------- */
 
-/* Time the data thread has worked by now, the window in work included. Where it ends between the
- * two reads its time is missing once; what was told stays told. */
+/* Time that the data thread has worked, including the window in work. If that window ends between
+ * the two reads, its time is missing once; the value never decreases. */
 static uint64_t busy_until(const sonar_pipeline *p, int64_t now_ns) {
     uint64_t busy = atomic_load(&p->progress.busy_ns);
     int64_t since = atomic_load(&p->progress.busy_since_ns);
@@ -121,7 +121,7 @@ void sonar_pipeline_read_times(sonar_pipeline *p, sonar_status *status) {
         sonar_histogram_read(&p->latency[i], &p->latency_seen[i], &status->latency_part[i]);
 }
 
-/* How busy the data thread was since the last time, and what it has done. */
+/* The data thread's load since the last call, and its counters. */
 static void collect_progress(sonar_pipeline *p, sonar_status *status) {
     const struct progress *progress = &p->progress;
     int64_t now = sonar_monotonic_ns();
@@ -139,10 +139,10 @@ static void collect_progress(sonar_pipeline *p, sonar_status *status) {
     sonar_pipeline_read_times(p, status);
 }
 
-/* What the process has of the machine. */
+/* Memory and processor time of the process. */
 static void collect_process(sonar_pipeline *p, sonar_status *status) {
     status->resident_bytes = (double)sonar_resident_bytes();
-    if (p->config->lock_memory) /* address space that was locked may not all be there */
+    if (p->config->lock_memory) /* locked address space may not all be resident */
         status->locked_bytes = fmin((double)sonar_locked_bytes(), status->resident_bytes);
     status->data_priority = p->thread_started ? sonar_priority_of(p->thread) : 0;
     pthread_mutex_lock(&p->change.lock);
@@ -180,7 +180,7 @@ static void judge(sonar_pipeline *p, sonar_status *status) {
     sonar_health_judge(&p->health, &p->host, &facts, status);
 }
 
-/* The last window that failed, once. */
+/* Logs the last failed window once. */
 static void log_failure(sonar_pipeline *p) {
     struct progress *progress = &p->progress;
     if (!atomic_load_explicit(&progress->failed_new, memory_order_acquire))
@@ -190,7 +190,7 @@ static void log_failure(sonar_pipeline *p) {
     atomic_store_explicit(&progress->failed_new, false, memory_order_release);
 }
 
-/* Whether it can go on. `gave_up` and why were read before. */
+/* Whether the daemon can continue. `gave_up` and its reason were read before. */
 static sonar_code verdict(const sonar_pipeline *p, bool gave_up, sonar_error *err) {
     if (gave_up)
         return sonar_fail(err, p->place.ranks > 1 ? SONAR_ESTATE : SONAR_EUNAVAILABLE, "backend",
@@ -210,7 +210,7 @@ static sonar_code verdict(const sonar_pipeline *p, bool gave_up, sonar_error *er
 
 sonar_code sonar_pipeline_tick(sonar_pipeline *p, sonar_error *err) {
     sonar_status status = {0};
-    bool gave_up = atomic_load(&p->gave_up); /* first: its reason is in the status then */
+    bool gave_up = atomic_load(&p->gave_up); /* first, so that the status has its reason */
     collect(p, &status);
     sonar_propose_attend(p);
     sonar_live_tick(p);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What a watchdog goes by: each of the threads has moved on since it was fed last. A thread that
- * waits for samples or for subscribers looks up many times a second, and the data thread in the
- * middle of a long window ends tasks of its stages. */
+/* What a watchdog checks: each thread has made progress since it was fed last. A thread that waits
+ * for samples or subscribers wakes up many times a second; within a long window the data thread
+ * completes tasks of its stages. */
 #include "pipeline/internal.h"
 
-/* True once `now` is another mark than the one seen when the watchdog was fed. */
+/* True if `now` differs from the count seen when the watchdog was fed. */
 static bool moved(struct mark *mark, uint64_t now) {
     mark->moved |= now != mark->seen;
     mark->seen = now;

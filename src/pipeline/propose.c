@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Changes where several ranks share the array: what stands in the letters (ranks/letters.h) by
- * which all ranks take one over with the same window, or none does. The root makes what is wanted
- * for itself and writes it down; every other rank makes the same by the letter. */
+/* Changes where several ranks share the array: the content of the letters (ranks/letters.h) by
+ * which all ranks adopt a change with the same window, or none does. The root makes its own version
+ * and writes the letter; every other rank makes the same version from the letter. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,26 +10,26 @@
 
 enum letter_kind { LETTER_VERSION = 1, LETTER_KEYS, LETTER_RECORD };
 
-/* What follows it: of a version the text of its configuration, or none where that stays, and a byte
- * for each sensor to be out; of keys these. */
+/* The letter's body: for a version the text of its configuration, or nothing if that stays, and a
+ * byte per sensor for the mask; for keys the keys. */
 struct letter {
     uint32_t kind, text_bytes, mask_bytes;
-    uint32_t keys[SONAR_DOMAINS]; /* how many, of each side */
+    uint32_t keys[SONAR_DOMAINS]; /* number of keys of each side */
     uint8_t record;
     char digest[65]; /* of the configuration */
 };
 
 /* ---- create ---------------------------------------------------------------------------------- */
 
-/* How many keys there is room for: twice those of the start, and some. */
+/* Number of keys there is room for: twice those at the start, and some. */
 static size_t most_keys(const sonar_config *c) {
     const sonar_keyring *ring = c->security.allowed;
     return 1024 + 2 * (ring[SONAR_SENDERS].count + ring[SONAR_READERS].count);
 }
 
-/* Room for any configuration that this one can become: every live option of one line, and of a
- * number for each sensor, mask, gain or sensitivity and amplifier, phase and delay, all of them as
- * long as numbers can be; and for keys. */
+/* Room for any configuration that this one can become: every live option on one line, plus a number
+ * per sensor for mask, gain or sensitivity and amplifier, phase and delay, each as long as a number
+ * can be; and keys. */
 static size_t room_for(const sonar_config *c) {
     enum { NUMBER_BYTES = 32, LISTS = 5, LINES = 32768 };
     size_t bytes = 0;
@@ -38,15 +38,15 @@ static size_t room_for(const sonar_config *c) {
            most_keys(c) * SONAR_KEY_BYTES;
 }
 
-/* The version that was made holds. Data thread. */
+/* The version that was made takes effect. Data thread. */
 static void hold_version(void *ctx) {
     sonar_pipeline *p = ctx;
     if (p->ranks.change.made)
         sonar_live_hold(p, p->ranks.change.made);
 }
 
-/* Ranks have room for the most that any counts: what a file gives of its defaults, and keys, are
- * each rank's own. */
+/* All ranks get the largest room that any of them computes, since defaults and keys may differ
+ * between ranks. */
 sonar_code sonar_propose_create(sonar_pipeline *p, sonar_error *err) {
     struct proposal *c = &p->ranks.change;
     const sonar_code code = sonar_letters_create(p->ranks.split.cluster, room_for(p->whole),
@@ -74,7 +74,7 @@ static const uint8_t *body_of(const struct proposal *c) {
     return sonar_letters_read(c->letters) + sizeof(struct letter);
 }
 
-/* Two parts behind the head. */
+/* The two parts of a letter after its head. */
 static sonar_code write_letter(struct proposal *c, const struct letter *head, const void *first,
                                size_t first_bytes, const void *second, size_t second_bytes,
                                sonar_error *err) {
@@ -184,11 +184,11 @@ static void hold(sonar_pipeline *p) {
         sonar_mask_tell(p);
 }
 
-/* It is not to be. */
+/* The change was refused or withdrawn. */
 static void forget(sonar_pipeline *p, const char *why) {
     struct proposal *c = &p->ranks.change;
     if (c->made && sonar_is_root(p) && !c->tells_mask)
-        c->made->plan->owned = NULL; /* the configuration is the caller's again */
+        c->made->plan->owned = NULL; /* the configuration belongs to the caller again */
     if (c->made)
         sonar_live_drop(p, c->made);
     if (!c->tells_mask)
@@ -197,7 +197,7 @@ static void forget(sonar_pipeline *p, const char *why) {
     p->versions.mask_wanted = true;
 }
 
-/* After the outcome is there. */
+/* Called once the outcome is known. */
 static void finish(sonar_pipeline *p) {
     struct proposal *c = &p->ranks.change;
     if (sonar_letters_outcome(c->letters) == SONAR_HELD)
@@ -223,7 +223,7 @@ void sonar_propose_attend(sonar_pipeline *p) {
 
 /* ---- the root -------------------------------------------------------------------------------- */
 
-/* Waits for what is on its way. */
+/* Waits until the letter on its way has been settled. */
 static sonar_code conclude(sonar_pipeline *p, sonar_error *err) {
     sonar_letters *letters = p->ranks.change.letters;
     sonar_letters_await(letters, p->thread_started ? &p->drained : NULL);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Where several ranks share the array. Each takes the windows of its own channels from its ingest;
- * in rounds they agree on which window is next (ranks/agree.h), and then all work on it: also one
- * that does not have it, since every exchange wants all ranks. While the root looks for detections,
- * the others compute what it asks for. Only the data thread talks to the other ranks while the
- * pipeline runs. */
+/* The data thread's rounds where several ranks share the array. Each rank takes the windows of its
+ * own channels from its ingest. In rounds the ranks agree which window is next (ranks/agree.h), and
+ * all process it, also a rank without samples of it, because every exchange is collective. While
+ * the root refines detections, the others compute the evaluations it asks for. During the run only
+ * the data thread communicates with the other ranks. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -14,7 +14,7 @@
 
 /* ---- create ---------------------------------------------------------------------------------- */
 
-/* Ranks of different files would work on different things. */
+/* Ranks with different files would compute different things. */
 static sonar_code compare_files(const sonar_config *c, sonar_error *err) {
     enum { BYTES = sizeof c->digest };
     char digest[SONAR_RANKS_MOST][BYTES];
@@ -26,7 +26,7 @@ static sonar_code compare_files(const sonar_config *c, sonar_error *err) {
     return code;
 }
 
-/* Who has which sensors and channels. */
+/* Computes which sensors and channels each rank has. */
 static sonar_code split(struct ranks *ranks, const sonar_config *c, sonar_error *err) {
     uint32_t *to = ranks->sensor = sonar_alloc(c->sensors, sizeof *to);
     ranks->split.sensor = to;
@@ -101,8 +101,8 @@ sonar_code sonar_ranks_create(sonar_pipeline *p, const sonar_config *c, sonar_er
     return code ? code : sonar_propose_create(p, err);
 }
 
-/* Channels of this rank that feed a sensor that is not masked by hand, and each rank's sensors in
- * the beams. */
+/* Counts this rank's channels that feed a sensor not masked by hand, and each rank's sensors in the
+ * beams. */
 static void count_used(sonar_pipeline *p) {
     struct ranks *ranks = &p->ranks;
     const sonar_config *c = p->live->plan->config;
@@ -143,8 +143,8 @@ static const sonar_cluster_ops *ops(const sonar_pipeline *p) {
 
 enum { TELL_NS = 500000000 };
 
-/* The root has what it will publish in before a window begins, since all have to know what is
- * wanted. */
+/* The root takes a result before the window begins, because all ranks have to know what is wanted.
+ */
 static void prepare(sonar_pipeline *p, sonar_offer *offer) {
     struct ranks *ranks = &p->ranks;
     if (!sonar_is_root(p))
@@ -156,12 +156,13 @@ static void prepare(sonar_pipeline *p, sonar_offer *offer) {
     offer->wanted = ranks->result ? sonar_output_wanted(p->output) & p->config->output_topics : 0;
 }
 
-/* Padding, too, goes to the other ranks. */
+/* The whole struct is sent, padding included, so it is cleared first. */
 static void make_offer(sonar_pipeline *p, sonar_offer *offer) {
     struct ranks *ranks = &p->ranks;
     const sonar_window *w = &ranks->window;
     memset(offer, 0, sizeof *offer);
-    offer->draining = atomic_load(&p->draining); /* before taking: no window can come after it */
+    offer->draining =
+        atomic_load(&p->draining); /* read before taking: if it is set, no window comes later */
     offer->stopping = atomic_load(&p->stopping);
     offer->channels = ranks->channels_used;
     offer->measured = sonar_elements_measured(p->elements);
@@ -197,14 +198,14 @@ static void release(sonar_pipeline *p) {
 
 /* ---- status ---------------------------------------------------------------------------------- */
 
-/* What a rank tells of itself. */
-struct tale {
+/* A rank's status, for the root. */
+struct report {
     sonar_rank_status status;
     sonar_ingest_counters counters;
-    int64_t since_frame_ns; /* since its last frame; < 0: there was none */
+    int64_t since_frame_ns; /* < 0: it has received no frame */
 };
 
-static void make_tale(const sonar_pipeline *p, struct tale *t) {
+static void make_report(const sonar_pipeline *p, struct report *t) {
     const struct ranks *ranks = &p->ranks;
     memset(t, 0, sizeof *t);
     sonar_ingest_read_counters(p->ingest, &t->counters);
@@ -221,8 +222,9 @@ static void make_tale(const sonar_pipeline *p, struct tale *t) {
     t->status.windows_dropped = ranks->windows_foreign;
 }
 
-/* The control thread holds the lock for a copy, once a second; meanwhile the next tale does. */
-static void keep_tales(sonar_pipeline *p, const struct tale *tale) {
+/* Keeps the reports for the control thread, which holds the lock briefly once a second; if it does,
+ * the next reports are kept instead. */
+static void keep_reports(sonar_pipeline *p, const struct report *report) {
     struct ranks *ranks = &p->ranks;
     int64_t least_ns = INT64_MAX;
     if (pthread_mutex_trylock(&ranks->lock))
@@ -231,22 +233,22 @@ static void keep_tales(sonar_pipeline *p, const struct tale *tale) {
     ranks->told_ns = sonar_monotonic_ns();
     ranks->counters = (sonar_ingest_counters){0};
     for (size_t r = 0; r < ranks->agree.ranks; r++) {
-        ranks->status[r] = tale[r].status;
-        sonar_ingest_counters_add(&ranks->counters, &tale[r].counters);
-        if (tale[r].since_frame_ns >= 0 && tale[r].since_frame_ns < least_ns)
-            least_ns = tale[r].since_frame_ns;
+        ranks->status[r] = report[r].status;
+        sonar_ingest_counters_add(&ranks->counters, &report[r].counters);
+        if (report[r].since_frame_ns >= 0 && report[r].since_frame_ns < least_ns)
+            least_ns = report[r].since_frame_ns;
     }
     ranks->counters.last_frame_ns = least_ns < INT64_MAX ? ranks->told_ns - least_ns : 0;
     ranks->counters.windows_dropped[SONAR_WINDOW_MISSING] += ranks->windows_missing;
     pthread_mutex_unlock(&ranks->lock);
 }
 
-static sonar_code share_tales(sonar_pipeline *p, sonar_error *err) {
-    struct tale mine, all[SONAR_RANKS_MOST];
-    make_tale(p, &mine);
+static sonar_code share_reports(sonar_pipeline *p, sonar_error *err) {
+    struct report mine, all[SONAR_RANKS_MOST];
+    make_report(p, &mine);
     sonar_code code = ops(p)->share(&mine, sizeof mine, all, err);
     if (!code && sonar_is_root(p))
-        keep_tales(p, all);
+        keep_reports(p, all);
     return code;
 }
 
@@ -283,13 +285,13 @@ void sonar_ranks_describe(const sonar_pipeline *p, sonar_result *result) {
         }
 }
 
-/* What the root asks of the others. */
+/* An evaluation that the root asks of the other ranks. */
 struct question {
-    uint32_t beamformer, points; /* no points: that was all of this window */
+    uint32_t beamformer, points; /* 0: the window has no more evaluations */
     sonar_look look[SONAR_ENGINE_POINTS];
 };
 
-/* None of the other ranks waits for another before the window is over. */
+/* No rank waits for another one between the evaluations of a window. */
 static sonar_code ask(sonar_pipeline *p, sonar_engine_stage beamformer, size_t n,
                       const sonar_look *look, sonar_error *err) {
     struct question q = {.beamformer = beamformer, .points = (uint32_t)n};
@@ -311,7 +313,7 @@ static sonar_code answer(sonar_pipeline *p, sonar_error *err) {
     }
 }
 
-/* Has any rank been stopped in the middle of the window? */
+/* Sets whether any rank was stopped during the window. */
 static sonar_code share_cancelled(sonar_pipeline *p, sonar_code code, bool *cancelled,
                                   sonar_error *err) {
     const uint8_t mine = sonar_pool_cancelled(p->pool);
@@ -330,8 +332,8 @@ static sonar_code end(sonar_pipeline *p, sonar_code code, bool *cancelled, sonar
     return sonar_is_root(p) ? ask(p, SONAR_ENGINE_CBF, 0, NULL, err) : answer(p, err);
 }
 
-/* Nothing else is left: the ranks no longer know of each other what they do. The program leaves,
- * and mpirun ends the others. */
+/* After a failure the ranks no longer agree on their state, so the only way is to end: this program
+ * exits, and mpirun ends the others. */
 static bool give_up(sonar_pipeline *p, const sonar_error *why) {
     pthread_mutex_lock(&p->change.lock);
     snprintf(p->change.text, sizeof p->change.text, "rank %zu failed: %.60s: %.100s", p->place.rank,
@@ -341,8 +343,8 @@ static bool give_up(sonar_pipeline *p, const sonar_error *why) {
     return false;
 }
 
-/* The window, if it is one to be worked on: where it lacks more of the whole array than is allowed,
- * all ranks drop it. */
+/* Decides about the agreed window: if it lacks more of the whole array than is allowed, all ranks
+ * drop it. */
 static enum next take(sonar_pipeline *p, const sonar_verdict *v, struct turn *turn) {
     struct ranks *ranks = &p->ranks;
     const bool present = v->present[p->place.rank];
@@ -353,18 +355,19 @@ static enum next take(sonar_pipeline *p, const sonar_verdict *v, struct turn *tu
         sonar_agree_window(&ranks->agree, ranks->offer, &ranks->timeline, v, sonar_monotonic_ns());
     turn->window.missing = ranks->missing;
     turn->samples = present ? &ranks->window : NULL;
-    if (!(turn->window.missing_mean <= p->config->max_missing_share)) { /* or nothing is used */
+    if (!(turn->window.missing_mean <=
+          p->config->max_missing_share)) { /* also where no channel is used */
         ranks->windows_missing++;
         if (present)
             release(p);
         return SONAR_NEXT_LOOK;
     }
     memcpy(ranks->present, v->present, sizeof ranks->present);
-    ranks->has = ranks->has && !present; /* the engine gives it back */
+    ranks->has = ranks->has && !present; /* the engine releases it */
     return SONAR_NEXT_WORK;
 }
 
-/* The root has it since the round began. */
+/* Returns the result that the root took when the round began. */
 static sonar_result *hand_over(sonar_pipeline *p, uint32_t *wanted) {
     sonar_result *result = p->ranks.result;
     p->ranks.result = NULL;
@@ -374,7 +377,7 @@ static sonar_result *hand_over(sonar_pipeline *p, uint32_t *wanted) {
 
 /* ---- all rounds ------------------------------------------------------------------------------ */
 
-/* Ranks without a window look up now and then, so that the others need not wait for them. */
+/* Ranks without a window wake up regularly, so that the others need not wait for them. */
 static void wait_for_more(sonar_pipeline *p) {
     enum { LOOK_UP_MS = 10, PAUSE_NS = 1000000 };
     sonar_engine_prefetch(p->engine);
@@ -384,13 +387,13 @@ static void wait_for_more(sonar_pipeline *p) {
         sonar_wake_wait(sonar_ingest_fd(p->ingest), LOOK_UP_MS);
 }
 
-/* What the ranks have on offer, and what else the offers say. */
+/* Exchanges the offers, and does what they ask for. */
 static sonar_code share_offers(sonar_pipeline *p, sonar_error *err) {
     sonar_offer mine;
     make_offer(p, &mine);
     sonar_code code = ops(p)->share(&mine, sizeof mine, p->ranks.offer, err);
     if (!code && p->ranks.offer[0].asks)
-        code = share_tales(p, err);
+        code = share_reports(p, err);
     if (!code)
         code = sonar_mask_share(p, err);
     return code ? code : sonar_letters_round(p->ranks.change.letters, p->ranks.offer, err);

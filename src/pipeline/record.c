@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The recorder: what it is told of the configuration, and who fills it. Control thread. */
+/* The recorder: its description of the configuration, and its source of samples. Control thread. */
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
@@ -12,7 +12,7 @@
 
 /* ---- metadata -------------------------------------------------------------------------------- */
 
-/* As JSON wants it: what would end the text, and control characters. */
+/* Escapes text for JSON. */
 static void put_text(FILE *to, const char *text) {
     fputc('"', to);
     for (; *text; text++)
@@ -51,7 +51,7 @@ static void put_sensors(FILE *to, const sonar_config *c, size_t first_channel) {
     fputc('}', to);
 }
 
-/* Does each rank record its own channels? */
+/* True if each rank records its own channels. */
 static bool is_part(const sonar_pipeline *p) {
     return p->place.ranks > 1 && p->whole->record_what == SONAR_RECORD_RAW;
 }
@@ -126,7 +126,7 @@ static void free_texts(texts *made) {
 
 /* ---- the recorder ---------------------------------------------------------------------------- */
 
-/* As configured, or in the folder for what is kept, which is then made. */
+/* The configured folder, or one in the state folder, which is then created. */
 static sonar_code find_directory(const sonar_config *c, char path[PATH_MAX], sonar_error *err) {
     if (c->record_directory) {
         snprintf(path, PATH_MAX, "%s", c->record_directory);
@@ -159,7 +159,8 @@ static sonar_recorder_spec spec_of(const sonar_config *c) {
                                  .topics = c->record_topics & c->output_topics};
 }
 
-/* A rank has its share of the memory, and a name of its own: segments of others are not its. */
+/* A rank uses its share of the memory and its own file name, since it must not touch segments of
+ * other ranks. */
 static void make_part(const sonar_pipeline *p, sonar_recorder_spec *spec, char *name, size_t size) {
     if (!is_part(p))
         return;
@@ -168,7 +169,7 @@ static void make_part(const sonar_pipeline *p, sonar_recorder_spec *spec, char *
     spec->buffer_bytes = spec->buffer_bytes / p->whole->channels * spec->channels;
 }
 
-/* Messages are rank 0's to record, samples every rank's own. */
+/* Rank 0 records messages; every rank records its own samples. */
 sonar_code sonar_record_create(sonar_pipeline *p, sonar_error *err) {
     const sonar_config *c = is_part(p) ? p->config : p->whole;
     char path[PATH_MAX], name[sizeof c->array_name + 16];

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* When a backend fails in the middle of the stream. The data thread does here what it never does
- * otherwise: it allocates, logs and takes a lock. That is no worse than the failure itself: ingest
- * goes on, and what piles up meanwhile is treated as any other overload. */
+/* Recovery from a backend that fails in the middle of the stream. Here the data thread allocates,
+ * logs and takes a lock, which it does nowhere else. This costs no more than the failure itself:
+ * ingest continues, and windows that queue up meanwhile are treated as in any other overload. */
 #include <stdio.h>
 
 #include "pipeline/internal.h"
 
-/* A backend that fails again within so many windows of having been set up again is given up. */
+/* A backend that fails again within this many windows after a restart is given up. */
 enum { TRIAL_WINDOWS = 100 };
 
 static void tell(sonar_pipeline *p, const char *what, const sonar_error *why) {
@@ -29,7 +29,7 @@ static bool give_up(sonar_pipeline *p, const char *what, const sonar_error *why)
     return false;
 }
 
-/* Plans are not measured anew: that may take seconds. */
+/* Plans are not measured again, which may take seconds. */
 static bool use_cpu(sonar_pipeline *p, const sonar_error *why) {
     sonar_error err = {0};
     const sonar_backend *cpu = sonar_backend_cpu();
@@ -52,7 +52,7 @@ bool sonar_pipeline_renew(sonar_pipeline *p) {
 
 bool sonar_pipeline_recover(sonar_pipeline *p, const sonar_error *why) {
     if (!sonar_engine_has_device(p->engine))
-        return true; /* nothing else would do better */
+        return true; /* the CPU backend cannot be replaced */
     if (p->config->on_gpu_failure == SONAR_GPU_FAILURE_EXIT)
         return give_up(p, "failed, and runtime.on_gpu_failure is exit", why);
     uint64_t windows =

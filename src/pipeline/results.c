@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What the pipeline owns besides the engine: the results, lent to the output and back, and scratch.
- * Made once, before the threads start, in host memory that any engine can fill. */
+/* What the pipeline owns besides the engine: the results, which are lent to the output and
+ * returned, and scratch. Allocated once, before the threads start, in host memory that any engine
+ * can fill. */
 #include <math.h>
 #include <stdlib.h>
 
 #include "status/topic.h"
 #include "pipeline/internal.h"
 
-/* What comes with each window may be needed by others. */
+/* Surfaces sent with each window may be needed by others. */
 static bool may_be_asked_for(const sonar_config *c, int surface) {
     return sonar_topic_table[surface].when != SONAR_EACH_NAMED ||
            c->output_topics & SONAR_WANT(surface);
@@ -27,8 +28,8 @@ static sonar_code make_result(sonar_pipeline *p, sonar_result *result, sonar_err
     return code;
 }
 
-/* Channels that feed no sensor stand nowhere. Positions hold as long as the pipeline: changing them
- * wants a restart. */
+/* Channels that feed no sensor have no position. Positions are constant: changing them requires a
+ * restart. */
 static void put_positions(const sonar_config *c, sonar_buffer *position) {
     float *to = position->data;
     if (!to)

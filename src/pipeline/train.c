@@ -32,7 +32,8 @@ static const sonar_rank_place *place_of(const sonar_config *c) {
     return c->cluster ? &c->cluster->place : NULL;
 }
 
-/* Mirror images of a part's sensors may be another rank's, and it is timed without. */
+/* Mirror images of a part's sensors may belong to another rank, so the part is timed without them.
+ */
 static sonar_code take_part(const sonar_config *whole, session *s, sonar_error *err) {
     const sonar_rank_place *place = place_of(whole);
     s->config = whole;
@@ -83,7 +84,7 @@ sonar_train_setup sonar_pipeline_setup(const sonar_config *c, const sonar_host *
     return setup;
 }
 
-/* What cannot be kept is found out before the work, not after. */
+/* Finds out before the work whether its result can be stored. */
 static sonar_code check_place(const sonar_config *config, char *path, size_t size,
                               sonar_error *err) {
     if (sonar_train_path(config->state_dir, place_of(config), path, size))
@@ -154,7 +155,8 @@ static int64_t progressing(void *ctx) {
     return sonar_monotonic_ns();
 }
 
-/* The backend at start stays open as long as the pipeline: ring and results are its own. */
+/* The backend at start stays open as long as the pipeline, since it owns the ring and the results.
+ */
 static sonar_code train_and_choose(sonar_pipeline *p, sonar_error *err) {
     char path[4200];
     sonar_train_table *table = NULL;
@@ -165,7 +167,8 @@ static sonar_code train_and_choose(sonar_pipeline *p, sonar_error *err) {
     sonar_code code = check_place(p->config, path, sizeof path, err);
     if (!code)
         code = sonar_train_run(&setup, &clock, &table, err);
-    if (!code && sonar_pool_cancelled(p->pool)) /* what was cut off has no true times */
+    if (!code &&
+        sonar_pool_cancelled(p->pool)) /* the measurement was cut off and its times are invalid */
         code = sonar_fail(err, SONAR_ESTATE, "train", "given up, as the daemon stops");
     if (!code)
         code = sonar_train_save(table, path, err);
@@ -183,7 +186,7 @@ static sonar_code train_and_choose(sonar_pipeline *p, sonar_error *err) {
 bool sonar_pipeline_retrain(sonar_pipeline *p) {
     sonar_error err = {0};
     sonar_log(&p->host, SONAR_INFO, "train", "training; no window is processed until it has ended");
-    sonar_engine_destroy(p->engine); /* a device may not have room for two */
+    sonar_engine_destroy(p->engine); /* a device may not have memory for two engines */
     p->engine = NULL;
     if (train_and_choose(p, &err))
         sonar_log(&p->host, SONAR_ERROR, "train", "%s: %s; what was chosen before stays", err.where,
@@ -191,8 +194,7 @@ bool sonar_pipeline_retrain(sonar_pipeline *p) {
     else
         sonar_log(&p->host, SONAR_INFO, "train", "%s: %s", p->retrained->source,
                   p->retrained->backend.reason);
-    /* When the daemon stops no engine is made again, and without one the data thread is at its end.
-     */
+    /* When the daemon stops, no engine is made again; without one the data thread has to end. */
     const bool good = !sonar_pool_cancelled(p->pool) && sonar_pipeline_renew(p);
     p->versions.mvdr_restarted = p->config->specs.mvdr_enabled;
     atomic_store(&p->training_since_ns, 0);
