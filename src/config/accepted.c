@@ -5,13 +5,6 @@
 
 #include "config/options.h"
 
-void sonar_option_choice(const sonar_option *option, size_t index, char word[32]) {
-    const char *at = option->choices;
-    while (index--)
-        at = strchr(at, ' ') + 1;
-    snprintf(word, 32, "%.*s", (int)strcspn(at, " "), at);
-}
-
 static void describe_number(const sonar_option *o, bool whole, char *words, size_t size) {
     if (o->low == o->high) {
         snprintf(words, size, "%.10g", o->low);
@@ -42,13 +35,11 @@ static void describe_list(const sonar_option *o, const char *of, char *words, si
 }
 
 static void describe_choices(const sonar_option *o, char *words, size_t size) {
-    size_t at = 0;
-    for (const char *c = o->choices; *c && at + 3 < size; c++) {
-        if (*c == ' ')
-            words[at++] = ',';
-        words[at++] = *c;
+    *words = 0;
+    for (size_t i = 0; o->choices[i]; i++) {
+        const size_t at = strlen(words);
+        snprintf(words + at, size - at, "%s%s", i ? ", " : "", o->choices[i]);
     }
-    words[at] = 0;
 }
 
 /* The keys of a group that may stand where the word does. */

@@ -260,6 +260,9 @@ sonar_code sonar_config_take_given(const sonar_config *running, const char *text
 bool sonar_config_each(const sonar_config *config, const char *path,
                        void (*tell)(void *ctx, const char *path, const char *text), void *ctx,
                        char *hint, size_t hint_bytes);
+/* The word of an option that is one of several words, for the value that the configuration holds.
+ * Static. */
+const char *sonar_config_word(const char *path, unsigned value);
 /* True if the option may change while the daemon runs; false also if no such option exists. */
 bool sonar_config_is_live(const char *path, char *hint, size_t hint_bytes, bool *known);
 /* Same sensors' delays: sound speed, positions, directions and ranges. */

@@ -317,7 +317,7 @@ static void describe_ranges(const sonar_config *c, FILE *to) {
         return;
     }
     line(to, "near field", "%zu ranges, %s:", c->specs.cbf.ranges,
-         c->range_reference == SONAR_ABEAM ? "abeam" : "radial");
+         sonar_options[OPT_RANGE_REFERENCE].choices[c->range_reference]);
     for (size_t i = 0; i < c->specs.cbf.ranges; i += 8) {
         fprintf(to, "%-14s", "");
         for (size_t j = i; j < i + 8 && j < c->specs.cbf.ranges; j++)
@@ -365,7 +365,6 @@ static void describe_mvdr(const sonar_config *c, FILE *to) {
         line(to, "mvdr", "off");
         return;
     }
-    static const char *const rules[] = {"noise", "trace", "absolute"};
     const double snapshots = effective_snapshots(c);
     const double seconds = sonar_config_mvdr_seconds(c);
     describe_band("mvdr", c, &c->mvdr_band, c->specs.mvdr.length, to);
@@ -381,7 +380,8 @@ static void describe_mvdr(const sonar_config *c, FILE *to) {
     else if (c->specs.mvdr.dmr)
         line(to, "", "%d dominant modes", c->specs.mvdr.dmr);
     else
-        line(to, "", "loading %s, eps %.4g", rules[c->specs.mvdr.loading], c->specs.mvdr.eps);
+        line(to, "", "loading %s, eps %.4g",
+             sonar_options[OPT_LOADING_RULE].choices[c->specs.mvdr.loading], c->specs.mvdr.eps);
     if (!c->specs.mvdr.dmr)
         describe_level(c, snapshots, to);
     if (c->specs.mvdr.white_noise_gain_db < 0)
@@ -432,7 +432,7 @@ static void describe_recording(const sonar_config *c, FILE *to) {
         (double)c->channels * c->fs_hz * (double)sonar_dtype_size(c->sample_type) * 86400;
     if (!c->record_what)
         return;
-    line(to, "recording", "%s, %s, to %s", c->record_what == SONAR_RECORD_RAW ? "raw" : "spectra",
+    line(to, "recording", "%s, %s, to %s", sonar_options[OPT_RECORD_WHAT].choices[c->record_what],
          c->record_at_start ? "from the start" : "once sonarctl says so",
          c->record_directory ? c->record_directory : "recordings in runtime.state_dir");
     if (c->record_what == SONAR_RECORD_RAW)

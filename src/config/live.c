@@ -409,6 +409,11 @@ bool sonar_config_each(const sonar_config *config, const char *path,
     return found;
 }
 
+const char *sonar_config_word(const char *path, unsigned value) {
+    char hint[2];
+    return sonar_options[sonar_option_find(path, hint, sizeof hint)].choices[value];
+}
+
 bool sonar_config_is_live(const char *path, char *hint, size_t hint_bytes, bool *known) {
     const size_t id = sonar_option_find(path, hint, hint_bytes);
     *known = id < SONAR_OPTIONS;

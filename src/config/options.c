@@ -25,8 +25,12 @@
 #define POSITIVE(unit_, high_) REAL(unit_, 0, high_), .above = true
 #define LIVE                   .live = true
 #define BOOLEAN                .type = SONAR_TYPE_BOOLEAN
-#define CHOICE(words)          .type = SONAR_TYPE_CHOICE, .choices = words
-#define TEXT(bytes)            .type = SONAR_TYPE_TEXT, .high = (bytes)
+#define WORDS(...)                                                                                 \
+    .choices = (const char *const[]) {                                                             \
+        __VA_ARGS__, NULL                                                                          \
+    }
+#define CHOICE(...) .type = SONAR_TYPE_CHOICE, WORDS(__VA_ARGS__)
+#define TEXT(bytes) .type = SONAR_TYPE_TEXT, .high = (bytes)
 #define PER_SENSOR(unit_, low_, high_)                                                             \
     .type = SONAR_TYPE_REALS, .unit = (unit_), .low = (low_), .high = (high_), .least = 1,         \
     .most = SONAR_SENSORS_MOST, .scalar = true
@@ -73,13 +77,13 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
     [OPT_PLANAR_COLUMN_SPACING] = {"array.geometry.planar.column_spacing_m", POSITIVE("m", 1e5),
                                    .required = true, .grouped = true,
                                    .help = "Distance between neighbouring sensors of a row."},
-    [OPT_POSITIONS_FRAME] = {"array.geometry.positions.frame", CHOICE("xyz enu"), .grouped = true,
-                             .fallback = "xyz",
+    [OPT_POSITIONS_FRAME] = {"array.geometry.positions.frame", CHOICE("xyz", "enu"),
+                             .grouped = true, .fallback = "xyz",
                              .help = "Axes of the positions. xyz: x forward, y right, z down. enu: "
                                      "east, north, up; they are converted to x = north, y = east, "
                                      "z = down, so that heading_deg is 0 if north is true north."},
     [OPT_POSITIONS_ORIGIN] =
-        {"array.geometry.positions.origin", CHOICE("centroid given"), .grouped = true,
+        {"array.geometry.positions.origin", CHOICE("centroid", "given"), .grouped = true,
          .fallback = "centroid",
          .help = "Reference point of the array. centroid: positions are shifted so that their mean "
                  "is the reference point. given: positions are used as they stand."},
@@ -156,11 +160,11 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                               .help = "Endpoints at which sample frames arrive. Beyond loopback "
                                       "TCP needs security.key. {rank} in one stands for the "
                                       "rank's number (cluster.ranks)."},
-    [OPT_INGEST_SOCKET] = {"ingest.socket", AT(ingest_socket), CHOICE("pull sub"),
+    [OPT_INGEST_SOCKET] = {"ingest.socket", AT(ingest_socket), CHOICE("pull", "sub"),
                            .fallback = "pull",
                            .help = "pull: the endpoints are bound, and digitisers connect to them. "
                                    "sub: the daemon connects to digitisers that publish."},
-    [OPT_OVERLOAD] = {"ingest.overload", AT(overload), CHOICE("drop_oldest block"),
+    [OPT_OVERLOAD] = {"ingest.overload", AT(overload), CHOICE("drop_oldest", "block"),
                       .fallback = "drop_oldest",
                       .help = "What happens when samples arrive faster than they are processed. "
                               "drop_oldest: the oldest waiting window is dropped and counted. "
@@ -211,7 +215,7 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
          .help = "Time without frames after which a channel block is reported as silent."},
 
     [OPT_SAMPLE_TYPE] =
-        {"ingest.sample_type", CHOICE("any s16"), .fallback = "any",
+        {"ingest.sample_type", CHOICE("any", "s16"), .fallback = "any",
          .help = "any: frames of all sample types are accepted and kept as 32-bit floats. s16: "
                  "only 16-bit frames are accepted and kept as they are, which halves the memory "
                  "and the transfers to a GPU; other frames are dropped and counted."},
@@ -237,7 +241,8 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                  .computed = "dft.length / 2",
                  .help = "Samples from one window to the next. Each window gives one update."},
     [OPT_WINDOW] = {"dft.window", AT(specs.dft.taper),
-                    CHOICE("hann rectangular hamming blackman kaiser flattop"), .fallback = "hann",
+                    CHOICE("hann", "rectangular", "hamming", "blackman", "kaiser", "flattop"),
+                    .fallback = "hann",
                     .help = "Window function, periodic (DFT-even): its smallest value is at the "
                             "first sample, its largest at sample length / 2."},
     [OPT_KAISER_BETA] = {"dft.kaiser_beta", AT(specs.dft.kaiser_beta), REAL("", 0, 50),
@@ -246,7 +251,7 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                           .fallback = "true",
                           .help = "Subtract each sensor's mean from each snapshot. It is the mean "
                                   "over the snapshot, not over the window."},
-    [OPT_EQUALISATION] = {"dft.equalisation", AT(specs.dft.equalise_phase), CHOICE("none phase"),
+    [OPT_EQUALISATION] = {"dft.equalisation", AT(specs.dft.equalise_phase), CHOICE("none", "phase"),
                           .fallback = "none",
                           .help = "phase: every bin is divided by its magnitude, and results are "
                                   "relative. none: bins keep their magnitudes."},
@@ -282,7 +287,7 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
     [OPT_CBF_DEPRESSION] =
         {"cbf.depression_deg", LIVE, REAL("deg", -90, 90), .fallback = "0",
          .help = "Depression angle of the scan, positive downwards. It has no meaning for a line."},
-    [OPT_SHADING] = {"cbf.shading", LIVE, AT(shading), CHOICE("uniform hann"),
+    [OPT_SHADING] = {"cbf.shading", LIVE, AT(shading), CHOICE("uniform", "hann"),
                      .fallback = "uniform",
                      .help = "Weights of the sensors. Only uniform lines may be shaded other than "
                              "uniform. hann is sampled at half steps, sin^2(pi (k + 1/2) / "
@@ -311,7 +316,7 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
     [OPT_RANGE_MAX] = {"cbf.range_max_m", LIVE, POSITIVE("m", 1e7), .fallback = "3200",
                        .help = "Last range of ranges_m: auto."},
     [OPT_RANGE_REFERENCE] = {"cbf.range_reference", LIVE, AT(range_reference),
-                             CHOICE("radial abeam"), .fallback = "radial",
+                             CHOICE("radial", "abeam"), .fallback = "radial",
                              .help = "radial: ranges are distances from the reference point. abeam "
                                      "(lines only): ranges are perpendicular distances from the "
                                      "axis, the parallel to the line through the reference point."},
@@ -348,7 +353,7 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                         .help = "Exponential forgetting instead of a block: weight that the past "
                                 "keeps at each new snapshot."},
     [OPT_LOADING_RULE] =
-        {"mvdr.loading.rule", LIVE, AT(specs.mvdr.loading), CHOICE("noise trace absolute"),
+        {"mvdr.loading.rule", LIVE, AT(specs.mvdr.loading), CHOICE("noise", "trace", "absolute"),
          .fallback = "noise",
          .help =
              "Power that eps multiplies. noise: the noise power estimated from the eigenvalues. "
@@ -362,24 +367,24 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
     [OPT_KNOWN_SOURCES] = {"mvdr.loading.known_sources", LIVE, AT(specs.mvdr.known_sources),
                            INTEGER(0, 65535), .fallback = "0",
                            .help = "Number of sources, if known. It improves the noise estimate."},
-    [OPT_SOLVER] = {"mvdr.solver", AT(specs.mvdr.solver), CHOICE("auto jacobi cholesky"),
+    [OPT_SOLVER] = {"mvdr.solver", AT(specs.mvdr.solver), CHOICE("auto", "jacobi", "cholesky"),
                     .fallback = "auto",
                     .help = "cholesky: eigenvalues alone and a triangular factor. jacobi: "
                             "eigenvectors too, by the thesis's parallel Jacobi rotations. auto: "
                             "the faster one. The spectra are the same."},
     [OPT_SOURCE_COUNT] =
         {"mvdr.source_count", LIVE, AT(specs.mvdr.source_count),
-         CHOICE("off mdl aic random_matrix"),
+         CHOICE("off", "mdl", "aic", "random_matrix"),
          .computed = "random_matrix if mvdr.dmr or mvdr.music is auto, else off",
          .help = "Count the sources of each bin by its eigenvalues (docs/mvdr.md). mdl: minimum "
                  "description length, cautious. aic: Akaike's criterion, which counts too many. "
                  "random_matrix: the rule of Nadakuditi and Edelman, for few snapshots too."},
-    [OPT_DMR] = {"mvdr.dmr", LIVE, AT(specs.mvdr.dmr), INTEGER(1, 65535), .choices = "off auto",
+    [OPT_DMR] = {"mvdr.dmr", LIVE, AT(specs.mvdr.dmr), INTEGER(1, 65535), WORDS("off", "auto"),
                  .fallback = "off",
                  .help = "Dominant mode rejection (docs/mvdr.md): so many of the largest "
                          "eigenvalues are kept, and noise takes the place of the others and of "
                          "the loading. auto: as many as mvdr.source_count finds sources."},
-    [OPT_DMR_NOISE] = {"mvdr.dmr_noise", LIVE, AT(specs.mvdr.dmr_noise), CHOICE("trace median"),
+    [OPT_DMR_NOISE] = {"mvdr.dmr_noise", LIVE, AT(specs.mvdr.dmr_noise), CHOICE("trace", "median"),
                        .fallback = "trace",
                        .help = "That noise. trace: the mean of the other eigenvalues. median: "
                                "their median, which a few modes too few hardly change."},
@@ -390,7 +395,7 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                  "(docs/mvdr.md). A direction whose weights have less is loaded until they have "
                  "it. No limit if it is not given."},
     [OPT_MUSIC] = {"mvdr.music", LIVE, AT(specs.mvdr.music), INTEGER(1, 65535),
-                   .choices = "off auto", .fallback = "off",
+                   WORDS("off", "auto"), .fallback = "off",
                    .help = "Compute MUSIC, a pseudo-spectrum that tells bearings and no levels, "
                            "with so many sources in each bin, while somebody subscribes to "
                            "music.azimuth (docs/mvdr.md). auto: as many as mvdr.source_count "
@@ -458,8 +463,8 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                              .help = "Endpoint at which results are published. Beyond loopback "
                                      "TCP needs security.key."},
     [OPT_TOPICS] = {"output.topics", .type = SONAR_TYPE_CHOICES,
-                    .choices = SONAR_TOPICS(TOPIC_NAME, " "), .least = 1, .most = SONAR_SURFACES,
-                    .fallback = "[" SONAR_TOPICS(TOPIC_NAME, ", ") "]",
+                    WORDS(SONAR_TOPICS(TOPIC_NAME, SONAR_TOPIC_COMMA)), .least = 1,
+                    .most = SONAR_SURFACES, .fallback = "[" SONAR_TOPICS(TOPIC_NAME, ", ") "]",
                     .help = "Topics that may be published."},
     [OPT_OUTPUT_HWM] = {"output.high_water_mark", AT(output_high_water_mark), INTEGER(1, 1000000),
                         .unit = "messages", .fallback = "16",
@@ -468,7 +473,7 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                            .unit = "results", .fallback = "4",
                            .help = "Largest number of results that wait for publication."},
     [OPT_BEARING_REFERENCE] =
-        {"output.bearing_reference", LIVE, AT(bearing_reference), CHOICE("array true"),
+        {"output.bearing_reference", LIVE, AT(bearing_reference), CHOICE("array", "true"),
          .fallback = "array",
          .help = "What the azimuths of published spectra count from. array: from +x, or from the "
                  "axis of a line. true: from north, over 0..360 deg in equal steps; a line shows "
@@ -492,7 +497,7 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                            .least = 1, .most = 256, .computed = "required for output over CURVE",
                            .help = "Public certificates of those who may read results, or folders "
                                    "with such files."},
-    [OPT_IPC_MODE] = {"security.ipc_mode", CHOICE("0600 0660 0666"), .fallback = "0660",
+    [OPT_IPC_MODE] = {"security.ipc_mode", CHOICE("0600", "0660", "0666"), .fallback = "0660",
                       .help = "Rights of the ipc sockets that the daemon binds: its user, its "
                               "group too, or everybody may connect. The folder's rights hold as "
                               "well."},
@@ -501,8 +506,8 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                       .computed = "not set: no input",
                       .help = "NMEA 0183 of own ship: udp://ADDRESS:PORT, at which datagrams "
                               "arrive, or the path of a serial line (docs/navigation.md)."},
-    [OPT_NAV_BAUD] = {"navigation.baud", CHOICE("4800 9600 19200 38400 115200"), .fallback = "4800",
-                      .help = "Speed of the serial line."},
+    [OPT_NAV_BAUD] = {"navigation.baud", CHOICE("4800", "9600", "19200", "38400", "115200"),
+                      .fallback = "4800", .help = "Speed of the serial line."},
     [OPT_NAV_ENDPOINT] = {"navigation.endpoint", AT(navigation_endpoint),
                           .type = SONAR_TYPE_ENDPOINT, .computed = "not set: no input",
                           .help = "Publisher (ZeroMQ) of own ship's navigation as JSON, to which "
@@ -538,7 +543,7 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                                     "(docs/metrics.md), for example 127.0.0.1:9464."},
 
     [OPT_RECORD_WHAT] =
-        {"record.what", AT(record_what), CHOICE("off raw spectra"), .fallback = "off",
+        {"record.what", AT(record_what), CHOICE("off", "raw", "spectra"), .fallback = "off",
          .help = "What is recorded (docs/recording.md). raw: all samples, as SigMF data sets. "
                  "spectra: messages as they are published."},
     [OPT_RECORD_DIRECTORY] =
@@ -548,7 +553,7 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
     [OPT_RECORD_AT_START] = {"record.at_start", AT(record_at_start), BOOLEAN, .fallback = "true",
                              .help = "false: nothing is recorded before sonarctl record start."},
     [OPT_RECORD_TOPICS] = {"record.topics", .type = SONAR_TYPE_CHOICES,
-                           .choices = SONAR_TOPICS(TOPIC_NAME, " "), .least = 1,
+                           WORDS(SONAR_TOPICS(TOPIC_NAME, SONAR_TOPIC_COMMA)), .least = 1,
                            .most = SONAR_SURFACES,
                            .fallback = "[cbf.azimuth, mvdr.azimuth, detections, status]",
                            .help = "Topics that spectra are recorded of, as far as they are in "
@@ -578,12 +583,12 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
          .help = "Memory for what waits for the disk. What finds no room is left out and counted."},
 
     [OPT_BACKEND] =
-        {"runtime.backend", AT(backend), CHOICE("auto cpu cuda"), .fallback = "auto",
+        {"runtime.backend", AT(backend), CHOICE("auto", "cpu", "cuda"), .fallback = "auto",
          .help = "Where the stages run. auto takes the faster of CPU and GPU (docs/training.md)."},
     [OPT_PLUGIN_DIR] = {"runtime.plugin_dir", AT(plugin_dir), TEXT(4095),
                         .computed = "not set: the installed one",
                         .help = "Folder of the GPU plugin."},
-    [OPT_ON_GPU_FAILURE] = {"runtime.on_gpu_failure", AT(on_gpu_failure), CHOICE("cpu exit"),
+    [OPT_ON_GPU_FAILURE] = {"runtime.on_gpu_failure", AT(on_gpu_failure), CHOICE("cpu", "exit"),
                             .fallback = "cpu",
                             .help =
                                 "What happens when the GPU fails while the daemon runs. cpu: the "
@@ -613,8 +618,9 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
         {"runtime.lock_memory", AT(lock_memory), BOOLEAN, .fallback = "false",
          .help = "Keeps all of the daemon's memory from being swapped out. Needs an unlimited "
                  "RLIMIT_MEMLOCK, which the systemd unit gives."},
-    [OPT_LOG_LEVEL] = {"runtime.log_level", LIVE, AT(log_level), CHOICE("error warn info debug"),
-                       .fallback = "info", .help = "Lowest severity that is logged."},
+    [OPT_LOG_LEVEL] = {"runtime.log_level", LIVE, AT(log_level),
+                       CHOICE("error", "warn", "info", "debug"), .fallback = "info",
+                       .help = "Lowest severity that is logged."},
     [OPT_STATE_DIR] =
         {"runtime.state_dir", AT(state_dir), TEXT(4095),
          .computed = "STATE_DIRECTORY of the service manager, else not set: nothing is kept",

@@ -184,17 +184,17 @@ typedef struct sonar_option {
     const char *path; /* keys with dots between */
     sonar_option_type type;
     const char *unit;
-    double low, high;    /* of a number or of a list's entries; of a text's bytes: high */
-    bool above, below;   /* low, high themselves are not accepted */
-    const char *choices; /* words separated by one space; the value is the word's index, or its
+    double low, high;           /* of a number or of a list's entries; of a text's bytes: high */
+    bool above, below;          /* low, high themselves are not accepted */
+    const char *const *choices; /* words, NULL-terminated; the value is the word's index, or its
                             negative where a whole number may be one of these words instead */
-    const char *word;    /* a list may be this word instead */
-    bool scalar;         /* a list may be one number, which then holds for all */
-    size_t least, most;  /* entries of a list */
-    bool required;       /* if its group is in the file */
-    bool grouped;        /* required, or has its default, only if its group is in the file */
-    bool live;           /* may change while the daemon runs */
-    bool local;          /* an endpoint on this machine: ipc alone */
+    const char *word;           /* a list may be this word instead */
+    bool scalar;                /* a list may be one number, which then holds for all */
+    size_t least, most;         /* entries of a list */
+    bool required;              /* if its group is in the file */
+    bool grouped;               /* required, or has its default, only if its group is in the file */
+    bool live;                  /* may change while the daemon runs */
+    bool local;                 /* an endpoint on this machine: ipc alone */
     const char *fallback;
     const char *computed; /* how the default follows from other options, for the reference */
     const char *help;
@@ -239,8 +239,6 @@ typedef struct sonar_settings {
 
 /* Of accepted.c: what an option accepts, in words. */
 void sonar_option_accepted(const sonar_option *option, char *words, size_t size);
-/* Word number `index` of choices, copied into word[32]. */
-void sonar_option_choice(const sonar_option *option, size_t index, char word[32]);
 
 /* Everything the phases of loading share. */
 typedef struct sonar_loader {

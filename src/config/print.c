@@ -31,9 +31,9 @@ static void format_item(const sonar_option *o, const sonar_value *v, size_t i, c
     const bool list = o->type >= SONAR_TYPE_INTEGERS;
     const double number = list ? v->numbers[i] : v->number;
     if (o->type == SONAR_TYPE_CHOICE || o->type == SONAR_TYPE_CHOICES) {
-        sonar_option_choice(o, (size_t)number, text);
+        snprintf(text, 112, "%s", o->choices[(size_t)number]);
     } else if (o->type == SONAR_TYPE_INTEGER && o->choices && number <= 0) {
-        sonar_option_choice(o, (size_t)-number, text);
+        snprintf(text, 112, "%s", o->choices[(size_t)-number]);
     } else if (o->type == SONAR_TYPE_POSITIONS) {
         format_number(v->numbers[3 * i], x);
         format_number(v->numbers[3 * i + 1], y);

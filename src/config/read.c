@@ -149,13 +149,10 @@ static bool read_boolean(const reader *r, const sonar_node *node, double *number
 
 /* Is the node one of the option's words? */
 static bool find_choice(const reader *r, const sonar_node *node, size_t *index) {
-    *index = 0;
-    for (const char *at = r->option->choices; *at; ++*index) {
-        const size_t n = strcspn(at, " ");
-        if (node->length == n && !memcmp(node->text, at, n))
+    const char *const *word = r->option->choices;
+    for (*index = 0; word[*index]; ++*index)
+        if (strlen(word[*index]) == node->length && !memcmp(node->text, word[*index], node->length))
             return true;
-        at += n + (at[n] == ' ');
-    }
     return false;
 }
 

@@ -19,7 +19,6 @@ static bool store_text(sonar_loader *l, const sonar_option *option, const char *
 }
 
 static void store_number(const sonar_option *option, double number, void *to) {
-    char word[32];
     switch (option->stored) {
     case SONAR_STORED_SIZE:
         *(size_t *)to = (size_t)number;
@@ -37,8 +36,7 @@ static void store_number(const sonar_option *option, double number, void *to) {
         *(unsigned *)to = (unsigned)number;
         return;
     case SONAR_STORED_LETTERS:
-        sonar_option_choice(option, (size_t)number, word);
-        snprintf(to, option->bytes, "%s", word);
+        snprintf(to, option->bytes, "%s", option->choices[(size_t)number]);
         return;
     case SONAR_STORED_NOWHERE:
     case SONAR_STORED_TEXT:

@@ -176,22 +176,6 @@ sonar_code sonar_pipeline_make_ingest(sonar_pipeline *p, sonar_error *err) {
 
 /* ---- results --------------------------------------------------------------------------------- */
 
-static const char *loading_name(sonar_loading loading) {
-    const char *const names[] = {[SONAR_LOADING_NOISE] = "noise",
-                                 [SONAR_LOADING_TRACE] = "trace",
-                                 [SONAR_LOADING_ABSOLUTE] = "absolute"};
-    return names[loading];
-}
-
-/* NULL: nobody counts. */
-static const char *source_count_name(sonar_source_count rule) {
-    const char *const names[] = {[SONAR_COUNT_OFF] = NULL,
-                                 [SONAR_COUNT_MDL] = "mdl",
-                                 [SONAR_COUNT_AIC] = "aic",
-                                 [SONAR_COUNT_RANDOM_MATRIX] = "random_matrix"};
-    return names[rule];
-}
-
 /* The frequencies of the band's first and last bin. */
 static void band_of(const sonar_band *band, double bin_hz, double hz[2]) {
     hz[0] = (double)band->first_bin * bin_hz;
@@ -216,7 +200,9 @@ sonar_output_spec sonar_pipeline_output_spec(const sonar_pipeline *p, const sona
         .run_uuid = p->run_uuid,
         .fs_hz = c->fs_hz,
         .relative = c->specs.dft.equalise_phase,
-        .loading_rule = c->specs.mvdr.dmr ? "dmr" : loading_name(c->specs.mvdr.loading),
+        .loading_rule = c->specs.mvdr.dmr
+                            ? "dmr"
+                            : sonar_config_word("mvdr.loading.rule", c->specs.mvdr.loading),
         .loading_eps = c->specs.mvdr.dmr ? NAN : c->specs.mvdr.eps,
         .level_corrected = c->specs.mvdr.correct_level,
         .cell_maximum = c->mvdr_cell_maximum,
@@ -226,7 +212,7 @@ sonar_output_spec sonar_pipeline_output_spec(const sonar_pipeline *p, const sona
         .ranges = c->specs.cbf.ranges,
         .mvdr_ranges = c->specs.mvdr_enabled ? c->specs.mvdr.ranges : 0,
         .range_m = c->range_m,
-        .range_reference = c->range_reference == SONAR_ABEAM ? "abeam" : "radial",
+        .range_reference = sonar_config_word("cbf.range_reference", c->range_reference),
         .channels = c->channels,
         .cbf_bin_hz = c->fs_hz / (double)c->specs.cbf.length,
         .cbf_first_bin = c->lofar_band.first_bin,
@@ -240,7 +226,8 @@ sonar_output_spec sonar_pipeline_output_spec(const sonar_pipeline *p, const sona
         spec.mvdr_modes = sonar_mvdr_modes(&c->specs.mvdr);
         spec.white_noise_gain_db = c->specs.mvdr.white_noise_gain_db;
         spec.music = c->specs.mvdr.music;
-        spec.source_count = source_count_name(c->specs.mvdr.source_count);
+        if (c->specs.mvdr.source_count != SONAR_COUNT_OFF)
+            spec.source_count = sonar_config_word("mvdr.source_count", c->specs.mvdr.source_count);
         band_of(&c->mvdr_band, spec.mvdr_bin_hz, spec.mvdr_band_hz);
     }
     return spec;

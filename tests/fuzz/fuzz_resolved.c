@@ -88,16 +88,14 @@ static void write_positions(writer *w, const sonar_option *o) {
     fputs("]\n", w->to);
 }
 
-static const char *word_of(writer *w, const sonar_option *o, char word[32]) {
-    unsigned words = 1;
-    for (const char *at = o->choices; *at; at++)
-        words += *at == ' ';
-    sonar_option_choice(o, roll(w, words), word);
-    return word;
+static const char *word_of(writer *w, const sonar_option *o) {
+    unsigned words = 0;
+    while (o->choices[words])
+        words++;
+    return o->choices[roll(w, words)];
 }
 
 static void write_value(writer *w, const sonar_option *o) {
-    char word[32];
     switch (o->type) {
     case SONAR_TYPE_INTEGER:
     case SONAR_TYPE_REAL:
@@ -107,10 +105,10 @@ static void write_value(writer *w, const sonar_option *o) {
         fprintf(w->to, "%s\n", roll(w, 2) ? "true" : "false");
         return;
     case SONAR_TYPE_CHOICE:
-        fprintf(w->to, "%s\n", word_of(w, o, word));
+        fprintf(w->to, "%s\n", word_of(w, o));
         return;
     case SONAR_TYPE_CHOICES:
-        fprintf(w->to, "[%s]\n", word_of(w, o, word));
+        fprintf(w->to, "[%s]\n", word_of(w, o));
         return;
     case SONAR_TYPE_TEXT:
         fprintf(w->to, "text%u\n", roll(w, 256));
