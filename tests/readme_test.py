@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Runs the README's own examples against the daemon: feeds it from Python and from C at the pace of a
-digitiser, reads a spectrum; and looks where the links of all pages lead, and whether programs know the
-options that pages tell, in their lines too. pages_test.py runs commands. Exit 77: skipped."""
+"""Runs the examples of README.md and docs/protocol.md against the daemon: feeds it from Python and from C at
+the pace of a digitiser and reads a spectrum. Checks that the links of all pages lead somewhere, and that
+programs have the options that pages name. pages_test.py runs commands. Exit 77: skipped."""
 import json
 import pathlib
 import re
@@ -15,7 +15,7 @@ try:
     import numpy  # noqa: F401
     import zmq  # noqa: F401
 except ImportError as missing:
-    print(f"skipped: the README's examples need python3-numpy and python3-zmq ({missing})")
+    print(f"skipped: the examples need python3-numpy and python3-zmq ({missing})")
     sys.exit(77)
 
 source, binaries = (pathlib.Path(name).resolve() for name in sys.argv[1:3])
@@ -66,7 +66,7 @@ def try_readme(folder):
     config.write_text(text.replace("mvdr:\n  enabled: true", "mvdr:\n  enabled: false"))
     files = {"feed.py": snippet("README.md", "python", "# feed"),
              "read.py": snippet("README.md", "python", "# read"),
-             "feed.c": snippet("README.md", "c", "zmq_connect(push")}
+             "feed.c": snippet("docs/protocol.md", "c", "zmq_connect(push")}
     for name, code in files.items():
         code = code.replace("tcp://127.0.0.1:5555", f"ipc://{folder}/in")
         (folder / name).write_text(code.replace("tcp://127.0.0.1:5556", f"ipc://{folder}/out"))
