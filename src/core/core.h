@@ -14,8 +14,9 @@ extern "C" {
 
 /* ---- attributes ------------------------------------------------------------------------------ */
 
-/* Compiles the function once per instruction set and picks at load time, so that one package is
- * fast everywhere without -march=native. Sanitizers run before ifunc resolvers may: plain there. */
+/* Compiles the function once per instruction set and selects at load time, so that one package is
+ * fast everywhere without -march=native. Not with sanitizers, which run before ifunc resolvers may.
+ */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(SONAR_NO_CLONES)
 #define SONAR_MULTIARCH                                                                            \
     __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
@@ -30,29 +31,29 @@ void sonar_log(const sonar_host *host, sonar_level level, const char *where, con
 
 /* ---- trained choices ------------------------------------------------------------------------- */
 
-/* host->choice where there is one, else NULL. */
+/* host->choice if there is one, else NULL. */
 static inline const char *sonar_host_choice(const sonar_host *host, const char *decision) {
     return host->choice ? host->choice(host->ctx, decision) : NULL;
 }
 
 /* ---- allocation ------------------------------------------------------------------------------ */
 
-/* Zeroed, all pages present, 64-byte aligned, count*size checked for overflow; NULL when
- * memory runs out. free() it. */
+/* Zeroed, all pages present, 64-byte aligned, count*size checked for overflow; NULL if memory runs
+ * out. Release with free(). */
 void *sonar_alloc(size_t count, size_t size);
 
-/* Writes zeros; much memory is shared among several threads for the moment, since it is the first
- * touch of each page that takes time. At the start of a program, never in one that runs. */
+/* Writes zeros. Large memory is divided among several threads, since the first access to each page
+ * takes time. Only at the start of a program. */
 void sonar_zero(void *memory, size_t bytes);
 
-/* For programs that receive large messages, at their start: makes malloc keep freed memory,
- * up to 256 MiB, where it would return the pages of every message and map new ones. */
+/* For programs that receive large messages, called at their start: makes malloc keep freed memory,
+ * up to 256 MiB, instead of returning the pages of every message and mapping new ones. */
 void sonar_keep_freed_memory(void);
 
 /* ---- libraries ------------------------------------------------------------------------------- */
 
-/* Loads a shared library for as long as the process lives, and finds `count` symbols of it, to
- * found[]. SONAR_EUNAVAILABLE, with a sentence that ends with `otherwise` where a symbol is
+/* Loads a shared library for the life of the process, and stores the addresses of `count` symbols
+ * in found[]. SONAR_EUNAVAILABLE, with a sentence that ends with `otherwise` if a symbol is
  * missing. Any thread. */
 sonar_code sonar_library_find(const char *library, const char *const *names, size_t count,
                               const char *otherwise, void **found, sonar_error *err);
@@ -60,84 +61,85 @@ sonar_code sonar_library_find(const char *library, const char *const *names, siz
 /* ---- time ------------------------------------------------------------------------------------ */
 
 int64_t sonar_monotonic_ns(void);
-int64_t sonar_utc_ns(void); /* the system's clock, since 1970 */
+int64_t sonar_utc_ns(void); /* the system clock, since 1970 */
 
 /* ---- threads --------------------------------------------------------------------------------- */
 
-/* Starts a thread with all signals blocked (they belong to the control thread), named (at most 15
- * characters) and on one processor (-1: any). A processor that is not there is logged (host may be
- * NULL), not an error. */
+/* Starts a thread with all signals blocked (the control thread handles them), with a name of at
+ * most 15 characters, on one processor (-1: any). If the processor does not exist, this is logged
+ * (host may be NULL) and is no error. */
 sonar_code sonar_thread_start(const sonar_host *host, const char *name, int cpu,
                               void *(*run)(void *), void *arg, pthread_t *thread, sonar_error *err);
 /* False: it has not ended within that time. */
 bool sonar_thread_join(pthread_t thread, int timeout_ms);
 
-/* Can this number of threads (128 at most) be started beside those that run, and is there so much
- * address space then? Before libzmq starts: it aborts where it gets no thread (thread.cpp of 4.3.4)
- * or no memory. SONAR_ESYS. */
+/* Checks that this number of further threads (128 at most) can be started and that this much
+ * address space is available. Called before libzmq starts, which aborts if it gets no thread
+ * (thread.cpp of 4.3.4) or no memory. SONAR_ESYS. */
 sonar_code sonar_threads_reserve(size_t count, size_t bytes, sonar_error *err);
 
 /* ---- state files: what is kept from one start to the next ------------------------------------ */
 
-/* The whole of a file, zero-terminated, to be freed. Only a regular file of the process's own user
- * or root's, of at most `most` bytes, and no link; never waits. SONAR_EUNAVAILABLE: it is not there
- * or cannot be read; SONAR_EINVAL: it is not trusted; SONAR_ENOMEM. *text is NULL after an error.
- * Any thread. */
+/* Reads a whole file, zero-terminated, to be freed. Accepts only a regular file, no link, owned by
+ * the process's user or root, of at most `most` bytes; never blocks. SONAR_EUNAVAILABLE: it does
+ * not exist or cannot be read; SONAR_EINVAL: it is not trusted; SONAR_ENOMEM. *text is NULL after
+ * an error. Any thread. */
 sonar_code sonar_state_read(const char *path, size_t most, char **text, size_t *bytes,
                             sonar_error *err);
-/* Writes the file anew with mode 0644; a reader sees the old one or the new one. SONAR_ESYS. Any
- * thread. */
+/* Replaces the file, with mode 0644; a reader sees either the old or the new content. SONAR_ESYS.
+ * Any thread. */
 sonar_code sonar_state_write(const char *path, const char *text, size_t bytes, sonar_error *err);
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-/* Makes text that a peer wrote fit for a terminal or a log: valid UTF-8 is kept; C0 controls become
- * spaces; DEL, C1 controls, characters that reorder the text around them and bytes that are not
- * UTF-8 become '?'. What does not fit into `room` bytes is left out, by whole characters; `to` ends
- * with a NUL (room 0: nothing is written). The result is never longer than `bytes`, and `to` may be
- * `from`. Returns the length of the result. Any thread. */
+/* Makes text from a peer safe for a terminal or a log: valid UTF-8 is kept; C0 controls become
+ * spaces; DEL, C1 controls, characters that reorder the surrounding text and bytes that are not
+ * UTF-8 become '?'. The result is cut at a character so that it fits into `room` bytes with its NUL
+ * (room 0: nothing is written). It is never longer than `bytes`, and `to` may be `from`. Returns
+ * its length. Any thread. */
 size_t sonar_text_clean(const char *from, size_t bytes, char *to, size_t room);
 
-/* Edits that turn one word into the other; two neighbours that changed places are one edit. Of each
- * word the first 64 bytes. Any thread. */
+/* Number of edits that turn one word into the other, where exchanging two neighbours is one edit.
+ * Compares the first 64 bytes. Any thread. */
 size_t sonar_text_edits(const char *a, const char *b);
-/* Of `count` structures of `bytes` each, whose first member is a name (const char *, NULL: it has
- * none), the name that `word` may be a misspelling of; NULL: none is near. Any thread. */
+/* Of `count` structures of `bytes` each, whose first member is a name (const char *, NULL: none),
+ * returns the name that `word` may be a misspelling of; NULL: none is similar. Any thread. */
 const char *sonar_text_nearest(const char *word, const void *named, size_t count, size_t bytes);
 
 /* ---- ring: bounded, one producer thread, one consumer thread, pointers only ------------------ */
 
 typedef struct sonar_ring sonar_ring;
 
-/* At least `capacity` entries. The ring does not own what the pointers point to. */
+/* At least `capacity` entries. The pointers' targets are not owned. */
 sonar_ring *sonar_ring_create(size_t capacity);
 void sonar_ring_destroy(sonar_ring *ring);
 bool sonar_ring_push(sonar_ring *ring, void *item); /* producer; false when full */
 void *sonar_ring_pop(sonar_ring *ring);             /* consumer; NULL when empty */
-size_t sonar_ring_count(const sonar_ring *ring); /* any thread; an estimate while the others work */
+size_t
+sonar_ring_count(const sonar_ring *ring); /* any thread; an estimate while others push or pop */
 
 /* ---- wake: an eventfd that one thread polls ------------------------------------------------- */
 
 int sonar_wake_create(void); /* a non-blocking eventfd, or -1 with errno */
 void sonar_wake_signal(int fd);
 void sonar_wake_clear(int fd);
-/* Waits until fd is signalled or the time is over; true if it was signalled (and clears it). */
+/* Waits until fd is signalled or the time has passed; true if it was signalled (and clears it). */
 bool sonar_wake_wait(int fd, int timeout_ms);
 
 /* ---- pool: the project's own worker threads -------------------------------------------------- */
 
 typedef struct sonar_pool sonar_pool;
 
-/* `workers` >= 1 counts the calling thread, so workers == 1 starts no thread. cpus (may be NULL)
- * lists a processor per worker to pin to, -1 for none. */
+/* `workers` >= 1 includes the calling thread, so workers == 1 starts no thread. cpus (may be NULL)
+ * has a processor per worker, -1 for none. */
 sonar_code sonar_pool_create(size_t workers, const int *cpus, sonar_pool **pool, sonar_error *err);
 void sonar_pool_destroy(sonar_pool *pool);
 size_t sonar_pool_workers(const sonar_pool *pool);
-/* What runs and what comes is given up between two tasks, for good: what a job was to make is not
- * whole then. For whoever has to leave in the middle of long work. Any thread. */
+/* Gives up the current job and all later ones between two tasks, permanently; what a job writes is
+ * then incomplete. For a stop during long work. Any thread. */
 void sonar_pool_cancel(sonar_pool *pool);
 bool sonar_pool_cancelled(const sonar_pool *pool); /* any thread */
-/* Tasks that have ended, since create; any thread. */
+/* Number of tasks completed since create; any thread. */
 uint64_t sonar_pool_tasks_done(const sonar_pool *pool);
 /* The `parallel` member of sonar_host; ctx is the pool. Tasks run with denormals flushed. */
 void sonar_pool_parallel(void *pool, size_t tasks, void (*task)(void *, size_t, size_t), void *arg);
@@ -153,12 +155,12 @@ float sonar_median(float *value, size_t n);
 
 /* ---- arithmetic ------------------------------------------------------------------------------ */
 
-/* The same direction as an angle from 0 to less than 360 deg; NaN stays NaN. */
+/* The same direction as an angle in [0, 360) deg; NaN stays NaN. */
 double sonar_modulo_turn(double deg);
 
-/* From here on this thread takes denormal numbers for zeros and makes none (FTZ and DAZ on x86, FZ
- * on ARM): with them, as a filter leaves them behind after digital silence, it would compute at a
- * tenth of its speed. Infinities and NaN stay what they are. Returns the mode before. */
+/* From here on this thread treats denormal numbers as zeros and produces none (FTZ and DAZ on x86,
+ * FZ on ARM). A digitiser's filter leaves denormals after digital silence, and computing with them
+ * takes ten times as long. Infinities and NaN are unchanged. Returns the mode before. */
 unsigned sonar_denormals_flush(void);
 void sonar_denormals_restore(unsigned before);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Counters of 64 bits that one thread writes and any thread reads, without a lock. A struct of such
+/* 64-bit counters that one thread writes and any thread reads, without a lock. A struct of such
  * words is copied word by word, so that each value is exact. */
 #ifndef SONAR_COUNT_H
 #define SONAR_COUNT_H

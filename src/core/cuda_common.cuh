@@ -31,11 +31,11 @@ struct sonar_graph {
 /* True if this call is the one that host->fail_at wants to fail. Counts; any thread. */
 bool sonar_cuda_injected(void);
 
-/* SONAR_OK, or fills *err with "<part> (<file>:<line>)" and what CUDA says of `call`. */
+/* SONAR_OK, or fills *err with "<part> (<file>:<line>)" and CUDA's text for `call`. */
 sonar_code sonar_cuda_check(cudaError_t status, const char *part, const char *file, int line,
                             const char *call, sonar_error *err);
 
-/* The sonar_code of a CUDA runtime call, which is not made when a failure is injected. */
+/* The sonar_code of a CUDA runtime call; the call is skipped if a failure is injected. */
 #define CUDA_CHECK(part, call, err)                                                                \
     sonar_cuda_check(sonar_cuda_injected() ? cudaErrorUnknown : (call), part, __FILE__, __LINE__,  \
                      #call, err)
@@ -61,14 +61,15 @@ inline sonar_code sonar_cuda_attribute(const char *part, cudaDeviceAttr attribut
 
 /* ---- spaces ---------------------------------------------------------------------------------- */
 
-/* Do kernels read and write memory of this space where it is? */
+/* True if kernels access memory of this space directly. */
 inline bool sonar_cuda_in_place(sonar_space space) {
     return space == SONAR_DEVICE;
 }
 
 /* ---- profiling ------------------------------------------------------------------------------- */
 
-/* A range of this name in a profile, as long as the variable lives; next to nothing without one. */
+/* A named range in a profile, for the life of the variable; costs almost nothing without a
+ * profiler. */
 struct sonar_nvtx_range {
     explicit sonar_nvtx_range(const char *name) { nvtxRangePushA(name); }
     ~sonar_nvtx_range() { nvtxRangePop(); }
@@ -78,7 +79,7 @@ struct sonar_nvtx_range {
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* Zeroed device memory of `count` elements (none: NULL); cudaFree() it, NULL included. */
+/* Zeroed device memory of `count` elements (0: NULL); release with cudaFree(), NULL included. */
 template <typename T>
 sonar_code sonar_cuda_alloc(const char *part, size_t count, T **memory, sonar_error *err) {
     size_t bytes;
@@ -102,8 +103,8 @@ sonar_code sonar_cuda_alloc(const char *part, size_t count, T **memory, sonar_er
 
 /* ---- phases ---------------------------------------------------------------------------------- */
 
-/* exp(+j 2 pi phase / 2^32). Integer arithmetic reduces the phase to within 45 degrees exactly;
- * Taylor's series are then good to float32 rounding. */
+/* exp(+j 2 pi phase / 2^32). Integer arithmetic reduces the phase to within 45 degrees exactly,
+ * where Taylor series are accurate to float32 rounding. */
 __device__ inline float2 sonar_cuda_phasor(uint32_t phase) {
     const float radians = 1.46291807926715968e-9f; /* 2 pi / 2^32 */
     uint32_t quadrant = (phase + (1u << 29)) >> 30;

@@ -4,7 +4,8 @@
 #include <math.h>
 #include <stddef.h>
 
-/* Below 16 ns a bucket each; after that the four bits below the highest choose within an octave. */
+/* Values below 16 ns have a bucket each; above, the four bits below the highest select a bucket
+ * within the octave. */
 static size_t bucket_of(uint64_t ns) {
     if (ns < 16)
         return (size_t)ns;
@@ -19,7 +20,7 @@ static double upper_edge_us(size_t bucket) {
     return ldexp((double)(bucket % 16 + 17), (int)(bucket / 16) - 1) * 1e-3;
 }
 
-/* One writer: no atomic addition is needed; but the reader takes the longest away. */
+/* There is one writer, so no atomic addition is needed; but the reader resets the maximum. */
 void sonar_histogram_add(sonar_histogram *histogram, uint64_t ns) {
     _Atomic uint32_t *bucket = &histogram->bucket[bucket_of(ns)];
     atomic_store_explicit(bucket, atomic_load_explicit(bucket, memory_order_relaxed) + 1,
@@ -34,7 +35,7 @@ void sonar_histogram_add(sonar_histogram *histogram, uint64_t ns) {
         ;
 }
 
-/* Upper edge of the bucket that holds the share of the values. */
+/* Upper edge of the bucket that contains this quantile. */
 static double percentile_us(const uint32_t *bucket, double share) {
     uint64_t count = 0, seen = 0;
     for (size_t i = 0; i < SONAR_HISTOGRAM_BUCKETS; i++)
@@ -48,7 +49,7 @@ static double percentile_us(const uint32_t *bucket, double share) {
     return NAN;
 }
 
-/* NaN: there are none. */
+/* NaN: there are no values. */
 static double mean_us(const uint32_t *bucket, uint64_t sum_ns) {
     uint64_t count = 0;
     for (size_t i = 0; i < SONAR_HISTOGRAM_BUCKETS; i++)
@@ -56,7 +57,7 @@ static double mean_us(const uint32_t *bucket, uint64_t sum_ns) {
     return count ? (double)sum_ns * 1e-3 / (double)count : NAN;
 }
 
-/* An edge is the upper one of the last bucket of its octave. */
+/* An edge is the upper edge of the last bucket of its octave. */
 static void count_below(const uint32_t *bucket, sonar_percentiles *to) {
     size_t i = 0;
     to->count = 0;
@@ -86,7 +87,7 @@ void sonar_histogram_read(sonar_histogram *histogram, sonar_histogram_seen *seen
     const uint64_t longest_ns =
         atomic_exchange_explicit(&histogram->longest_ns, 0, memory_order_relaxed);
     seen->longest_ns = longest_ns > seen->longest_ns ? longest_ns : seen->longest_ns;
-    for (int i = 0; i < 3; i++) { /* fmin keeps the number where one is NaN */
+    for (int i = 0; i < 3; i++) { /* fmin returns the number if one of them is NaN */
         double all = percentile_us(seen->bucket, share[i]);
         double last = percentile_us(fresh, share[i]);
         to->all_us[i] = isnan(all) ? NAN : fmin(all, (double)seen->longest_ns * 1e-3);

@@ -9,7 +9,8 @@
 #include <unistd.h>
 
 enum { ZEROERS_MOST = 16 };
-static const size_t shared_bytes = (size_t)256 << 20; /* from here on a thread's start is cheap */
+static const size_t shared_bytes =
+    (size_t)256 << 20; /* above this size the start of a thread costs comparatively little */
 
 struct part {
     char *begin;
@@ -28,8 +29,8 @@ static size_t zeroers_of(size_t bytes) {
     return bytes < shared_bytes ? 1 : sonar_min_size(most, ZEROERS_MOST);
 }
 
-/* Each has a part of whole huge pages; this thread has the last, and those of threads that cannot
- * be started. */
+/* Each thread has a part of whole huge pages; this thread has the last part, and those of threads
+ * that cannot be started. */
 void sonar_zero(void *memory, size_t bytes) {
     const size_t huge = (size_t)2 << 20, threads = zeroers_of(bytes);
     const size_t share = bytes / threads & ~(huge - 1);
@@ -45,9 +46,9 @@ void sonar_zero(void *memory, size_t bytes) {
         pthread_join(thread[--started], NULL);
 }
 
-/* Large blocks ask for huge pages: what is written in long strides, as the sample ring is, would
- * else spend its time on looking pages up. They are written here, not left to calloc, which would
- * have the threads in the running state wait for the system to find each page. */
+/* Large blocks request huge pages, since memory accessed with large strides, as the sample ring is,
+ * would otherwise spend its time on page lookups. Pages are touched here and not left to calloc, so
+ * that running threads need not wait for the system to provide them. */
 void *sonar_alloc(size_t count, size_t size) {
     const size_t huge = (size_t)2 << 20;
     size_t bytes;
@@ -59,7 +60,7 @@ void *sonar_alloc(size_t count, size_t size) {
     if (!memory)
         return NULL;
     if (alignment == huge)
-        madvise(memory, bytes, MADV_HUGEPAGE); /* a wish: refused, nothing is lost */
+        madvise(memory, bytes, MADV_HUGEPAGE); /* only a hint: refusal is harmless */
     sonar_zero(memory, bytes);
     return memory;
 }

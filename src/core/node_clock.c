@@ -3,7 +3,7 @@
 
 #include "core/core.h"
 
-/* Both times of one moment: other threads may come between the readings. */
+/* Both times of one moment: repeats if another thread ran between the readings. */
 static void read_times(sonar_kernel_clock *clock) {
     enum { TRIES = 10 };
     const int64_t enough_ns = 20000;
@@ -20,7 +20,7 @@ static void read_times(sonar_kernel_clock *clock) {
 }
 
 void sonar_node_clock_take(const struct timex *from, int state, sonar_kernel_clock *clock) {
-    const double scaled_ppm = 65536; /* freq is in ppm with 16 bits behind the point */
+    const double scaled_ppm = 65536; /* freq is in ppm with 16 fractional bits */
     clock->known = state >= 0;
     if (!clock->known)
         return;

@@ -5,10 +5,10 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-/* One job at a time: the caller publishes it under the lock, everybody including the caller draws
- * indices from `next` without a lock, the last helper to leave wakes the caller. A helper that the
- * system has not let run before all indices were drawn finds the job closed: nobody waits for it.
- */
+/* One job at a time: the caller publishes it under the lock, all threads including the caller take
+ * indices from `next` without a lock, and the last helper to leave wakes the caller. A helper that
+ * is scheduled only after all indices were taken finds the job closed, so the caller does not wait
+ * for it. */
 struct sonar_pool {
     size_t workers, started;
     pthread_t *thread;
@@ -153,8 +153,8 @@ static void share(sonar_pool *pool, size_t tasks, void (*task)(void *, size_t, s
     pthread_mutex_unlock(&pool->lock);
 }
 
-/* In every thread of a job denormals are zeros, so that the result does not depend on who had which
- * index. */
+/* Denormals are zero in every thread of a job, so that the result does not depend on which thread
+ * had which index. */
 void sonar_pool_parallel(void *ctx, size_t tasks, void (*task)(void *, size_t, size_t), void *arg) {
     sonar_pool *pool = ctx;
     const unsigned before = sonar_denormals_flush();

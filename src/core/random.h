@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The one generator of random numbers, SplitMix64 (Steele, Lea, Flood 2014): the same numbers on
- * every machine, for test data and simulated noise; nothing here is fit for secrets. A stream is
- * its key; value i is a function of key and i alone. A caller that takes the values in turn keeps
- * a state, which starts as the key. Any thread, with a state of its own. */
+/* The only generator of random numbers, SplitMix64 (Steele, Lea, Flood 2014), for test data and
+ * simulated noise; it gives the same numbers on every machine and is not fit for secrets. A stream
+ * is identified by its key; value i is a function of key and i alone. A caller that draws in
+ * sequence keeps a state, which starts as the key. Any thread, each with its own state. */
 #ifndef SONAR_CORE_RANDOM_H
 #define SONAR_CORE_RANDOM_H
 
@@ -18,7 +18,7 @@
 
 #define SONAR_RANDOM_STEP UINT64_C(0x9e3779b97f4a7c15)
 
-/* The finaliser: neighbouring numbers become unlike ones. */
+/* The finaliser: similar inputs give unrelated outputs. */
 SONAR_RANDOM_BOTH static inline uint64_t sonar_random_mix(uint64_t z) {
     z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
     z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);

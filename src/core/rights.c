@@ -48,7 +48,7 @@ int sonar_priority_of(pthread_t thread) {
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* Bytes at a row of /proc/self/status, such as "VmLck:". */
+/* The value, in bytes, of a row of /proc/self/status, such as "VmLck:". */
 static size_t status_bytes(const char *row) {
     char line[128];
     size_t kib = 0, length = strlen(row);
@@ -65,8 +65,8 @@ size_t sonar_locked_bytes(void) {
     return status_bytes("VmLck:");
 }
 
-/* Whether locking more than the limit is refused. Tried, with memory that is never touched: in a
- * namespace of users a process has capabilities that do not count for this. */
+/* True if locking beyond the limit is refused. Tried with memory that is never touched, because in
+ * a user namespace a process may have capabilities without effect. */
 static bool limit_holds(rlim_t limit) {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     if (limit == RLIM_INFINITY)

@@ -8,13 +8,13 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/* Indices count up for ever; head and tail sit on cache lines of their own so that the two threads
- * do not fight for one. */
+/* Indices only increase. head and tail have cache lines of their own, so that the two threads do
+ * not share one. */
 struct sonar_ring {
     size_t mask;
     void **items;
-    _Alignas(64) atomic_size_t head; /* next to pop, consumer's */
-    _Alignas(64) atomic_size_t tail; /* next to push, producer's */
+    _Alignas(64) atomic_size_t head; /* next to pop, written by the consumer */
+    _Alignas(64) atomic_size_t tail; /* next to push, written by the producer */
 };
 
 sonar_ring *sonar_ring_create(size_t capacity) {
@@ -69,7 +69,7 @@ int sonar_wake_create(void) {
 
 void sonar_wake_signal(int fd) {
     uint64_t one = 1;
-    /* EAGAIN means the counter is full: the reader is awake anyway. */
+    /* EAGAIN means that the counter is full, so the reader is awake already. */
     ssize_t written = write(fd, &one, sizeof one);
     (void)written;
 }

@@ -8,7 +8,7 @@
 
 static const char CGROUPS[] = "/sys/fs/cgroup";
 
-/* The number behind `name` at the beginning of a line ("": of the first); NaN: there is none. */
+/* The number after `name` at the beginning of a line ("": of the first line); NaN: not found. */
 static double number_in(const char *root, const char *path, const char *name) {
     char file[PATH_MAX], line[512];
     double value = NAN;
@@ -23,7 +23,7 @@ static double number_in(const char *root, const char *path, const char *name) {
     return value;
 }
 
-/* The path of the process's group, "" where it is in none or at the top. */
+/* The path of the process's control group, "" if it has none or is at the top. */
 static void own_group(const char *root, char path[PATH_MAX]) {
     char file[PATH_MAX], line[PATH_MAX + 8];
     path[0] = '\0';
@@ -31,7 +31,8 @@ static void own_group(const char *root, char path[PATH_MAX]) {
         return;
     FILE *from = fopen(file, "re");
     while (from && fgets(line, sizeof line, from))
-        if (!strncmp(line, "0::/", 4)) { /* of version 2; others have a number and a name */
+        if (!strncmp(line, "0::/",
+                     4)) { /* version 2 has this form; others have a number and a name */
             line[strcspn(line, "\n")] = '\0';
             snprintf(path, PATH_MAX, "%.*s", PATH_MAX - 1, line[4] ? line + 3 : "");
             break;
@@ -40,14 +41,14 @@ static void own_group(const char *root, char path[PATH_MAX]) {
         fclose(from);
 }
 
-/* `name` of the group's folder. */
+/* Path of `name` in the group's folder. */
 static double of_group(const char *root, const char *group, const char *name, const char *key,
                        char path[PATH_MAX]) {
     const int length = snprintf(path, PATH_MAX, "%s%s/%s", CGROUPS, group, name);
     return length < PATH_MAX ? number_in(root, path, key) : NAN;
 }
 
-/* The group's limit and what is left below it, if they are less. "max" is no number. */
+/* Lowers the result to the group's limit and what is left below it. "max" is not a number. */
 static void bound(sonar_room *room, const char *root, const char *group) {
     char path[PATH_MAX], other[PATH_MAX];
     const double most = of_group(root, group, "memory.max", "", path);

@@ -7,9 +7,9 @@
 enum { SONAR_ROOM_TEXT = 256 };
 
 typedef struct sonar_room {
-    double total_bytes;          /* never used by anything else at best; infinite: not known */
+    double total_bytes;          /* estimate of what is available; infinite: unknown */
     double free_bytes;           /* of it, with what the kernel would give back; <= total_bytes */
-    char limit[SONAR_ROOM_TEXT]; /* the file that says `total`, without the root */
+    char limit[SONAR_ROOM_TEXT]; /* the file that gives `total`, without the root */
 } sonar_room;
 
 /* root: the folder in which proc and sys lie; "": the machine's own. Any thread. */

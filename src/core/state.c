@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Files in the state directory. They decide what runs, and others may be able to write there: what
- * is not plainly ours is left alone. */
+/* Files in the state directory. They affect what the daemon does, and other users may be able to
+ * write there, so a file that is not clearly ours is refused. */
 #include "core/core.h"
 
 #include <errno.h>
@@ -21,7 +21,7 @@ static const char *distrust(const struct stat *file, size_t most) {
     return (uintmax_t)file->st_size > most ? "it is too long" : NULL;
 }
 
-/* All bytes of a file that had `size` of them, and one more to see that it has not grown. */
+/* Reads a file of `size` bytes, and one byte more to detect that it has grown. */
 static sonar_code read_all(int fd, const char *path, size_t size, char **text, size_t *bytes,
                            sonar_error *err) {
     size_t count = 0;
@@ -79,7 +79,7 @@ sonar_code sonar_state_write(const char *path, const char *text, size_t bytes, s
     int fd = mkstemp(fresh);
     if (fd < 0)
         return sonar_fail(err, SONAR_ESYS, path, "cannot be written: %s", strerror(errno));
-    /* 0644: what root trained is there for the service's user */
+    /* 0644: the service's user must be able to read what root trained */
     bool good = write_all(fd, text, bytes) && !fchmod(fd, 0644) && !fsync(fd);
     int why = good ? 0 : errno;
     if (close(fd) && good)

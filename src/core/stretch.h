@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Samples on their way from ingest to whoever keeps them: every sample of all channels once, in
- * order, as soon as it cannot change any more, whether or not a window could be made of it. */
+/* Samples passed from ingest to the recorder: every sample of all channels once, in order, as soon
+ * as it no longer changes, whether or not it is part of a complete window. */
 #ifndef SONAR_STRETCH_H
 #define SONAR_STRETCH_H
 
 #include "sonar/sonar.h"
 
-/* Channels [first, first + channels) lack samples [begin, end) of a stretch; the ring holds nothing
- * that means anything there. */
+/* Channels [first, first + channels) lack samples [begin, end) of a stretch; the ring's content
+ * there is undefined. */
 typedef struct sonar_lack {
     uint32_t first_channel, channels;
     uint32_t begin, end;
@@ -15,11 +15,12 @@ typedef struct sonar_lack {
 
 /* Samples of all channels, one after the other. Valid during the call that hands it over. */
 typedef struct sonar_stretch {
-    uint64_t timeline; /* counts adoptions of a stream: indices of two are not to be compared */
+    uint64_t
+        timeline; /* number of the timeline: indices of different timelines cannot be compared */
     uint32_t epoch;
     uint64_t first_sample;
     int64_t utc_ns; /* of the first sample, 0 = unknown */
-    uint32_t flags; /* SONAR_FRAME_* bits of all frames in it: where they change, a stretch ends */
+    uint32_t flags; /* SONAR_FRAME_* bits of all its frames; a stretch ends where they change */
     size_t samples;
     sonar_buffer ring; /* f32 or s16 [channel][capacity] */
     size_t column;     /* of the first sample; the stretch may wrap around */
@@ -27,19 +28,19 @@ typedef struct sonar_stretch {
     const sonar_lack *lack;
 } sonar_stretch;
 
-/* Enough for any one sample, whichever channels lack it: ingest makes stretches so short that their
- * lacks fit. */
+/* Enough for a stretch of one sample, whichever channels lack it: ingest shortens stretches until
+ * their gaps fit. */
 static inline size_t sonar_stretch_lacks_most(size_t channels) {
     return channels / 2 + 64;
 }
 
-/* Who takes stretches; one call at a time, by whichever ingest thread, each after the one before. A
- * stretch that nobody sent a sample of is left out, so that the next one begins later. */
+/* The receiver of stretches. Calls come one at a time, from any ingest thread, in order. A stretch
+ * without any sample is left out, so the next one begins later. */
 typedef struct sonar_stretch_sink {
     void *ctx;
-    bool (*wants)(void *ctx); /* false: stretches are not even made */
+    bool (*wants)(void *ctx); /* false: no stretches are made */
     void (*take)(void *ctx, const sonar_stretch *stretch);
-    void (*flush)(void *ctx); /* several times a second, wanted or not */
+    void (*flush)(void *ctx); /* called several times a second, also if none are wanted */
 } sonar_stretch_sink;
 
 #endif

@@ -5,8 +5,8 @@
 
 static const size_t NO_CHARACTER = 0;
 
-/* The character that `from` begins with; its bytes, or NO_CHARACTER where they are not UTF-8: cut
- * off, longer than needed, half of a surrogate pair or beyond U+10FFFF. */
+/* The character that `from` begins with and its length in bytes, or NO_CHARACTER if the bytes are
+ * not UTF-8: truncated, overlong, a surrogate or beyond U+10FFFF. */
 static size_t decode(const unsigned char *from, size_t bytes, uint32_t *character) {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
     const unsigned char first = from[0];
@@ -29,8 +29,8 @@ static size_t decode(const unsigned char *from, size_t bytes, uint32_t *characte
                                                                                : NO_CHARACTER;
 }
 
-/* DEL, the C1 controls (U+009B is ESC [ in one character), and what changes the order in which a
- * terminal shows the characters around it. */
+/* DEL, the C1 controls (U+009B is ESC [ in one character), and characters that change the display
+ * order of the text around them. */
 static bool is_harmful(uint32_t c) {
     return (c >= 0x7f && c <= 0x9f) || c == 0x200e || c == 0x200f || (c >= 0x2028 && c <= 0x202e) ||
            (c >= 0x2066 && c <= 0x2069);
@@ -79,7 +79,7 @@ size_t sonar_text_edits(const char *a, const char *b) {
     return row[n % 3][m];
 }
 
-/* Two edits, or one in three letters; fewer than make another word of it altogether. */
+/* Two edits, or one in three letters; but never so many that the whole word differs. */
 const char *sonar_text_nearest(const char *word, const void *named, size_t count, size_t bytes) {
     const size_t letters = strlen(word);
     size_t best = sonar_min_size(sonar_max_size(2, letters / 3) + 1, letters);

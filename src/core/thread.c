@@ -73,8 +73,8 @@ sonar_code sonar_thread_start(const sonar_host *host, const char *name, int cpu,
     return SONAR_OK;
 }
 
-/* In steps: waits of pthread_timedjoin_np go by UTC, which somebody may set meanwhile, and the
- * thread sanitizer does not know pthread_clockjoin_np. */
+/* In steps, because pthread_timedjoin_np waits by UTC, which may be set meanwhile, and the thread
+ * sanitizer does not support pthread_clockjoin_np. */
 bool sonar_thread_join(pthread_t thread, int timeout_ms) {
     const struct timespec step = {.tv_nsec = 1000000};
     const int64_t until_ns = sonar_monotonic_ns() + (int64_t)timeout_ms * 1000000;
