@@ -791,7 +791,7 @@ Test(health, a_clock_that_nobody_keeps_matters_where_it_times_headings) {
     look(p), expect(p, "ok", "");
     clock.max_error_s = 1.5;
     look(p);
-    expect(p, "ok", "this machine's clock may be off by 1.5 s: nobody keeps it any more");
+    expect(p, "ok", "this machine's clock may be off by 1.5 s: it is no longer synchronised");
     clock.known = false; /* a sandbox may forbid to ask */
     look(p), expect(p, "ok", "");
     cr_expect(isnan(p->status.clock.synchronised) && isnan(p->status.clock.max_error_s));
@@ -1126,16 +1126,16 @@ Test(health, a_socket_that_was_opened_anew_degrades_for_a_second) {
     patient *p = well();
     p->status.ingest.peers.reopened_memory++;
     look(p);
-    expect(p, "degraded", "the socket for samples was opened anew: its peers held too much memory");
+    expect(p, "degraded", "the socket for samples was reopened: its peers held too much memory");
     look(p);
     expect(p, "ok", "");
     p->status.output.peers.reopened_memory++;
     look(p);
-    expect(p, "degraded", "the socket for results was opened anew: its peers held too much memory");
+    expect(p, "degraded", "the socket for results was reopened: its peers held too much memory");
     p->status.ingest.peers.reopened_lost += 2;
     look(p);
     expect(p, "degraded",
-           "the socket for samples was opened anew: a digitiser broke the protocol or sent too "
+           "the socket for samples was reopened: a digitiser broke the protocol or sent too "
            "large a message");
     cr_expect_eq(find(p, SONAR_CONDITION_SOCKET_REOPENED)->value, 2);
 }

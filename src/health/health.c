@@ -45,8 +45,8 @@ const char *sonar_health_span(double seconds, char text[32]) {
 
 /* ---- frames ---------------------------------------------------------------------------------- */
 
-/* What this daemon would have accepted, for the causes that a configuration can mend, and whose the
- * last frame was that it refused; came == NULL: nobody knows. */
+/* What this daemon would have accepted, for the causes that a configuration can fix, and the
+ * digitiser of the last refused frame; came == NULL: unknown. */
 static void explain(const sonar_config *c, sonar_frame_cause cause, const sonar_refused *came,
                     char text[96]) {
     char channels[32] = "", array[16] = "", rate[32] = "";
@@ -73,7 +73,7 @@ static void explain(const sonar_config *c, sonar_frame_cause cause, const sonar_
     }
 }
 
-/* Frames that were refused, by the most frequent cause. */
+/* Refused frames, by the most frequent cause. */
 static void judge_frames(sonar_health *h, const sonar_health_facts *facts, sonar_status *status) {
     const sonar_ingest_counters *now = &status->ingest, *seen = &h->seen.ingest;
     uint64_t most = 0, fresh = 0;
@@ -98,7 +98,7 @@ static void judge_frames(sonar_health *h, const sonar_health_facts *facts, sonar
         ->value = (double)fresh;
 }
 
-/* What peers did to the sockets. */
+/* Effects of peers on the sockets. */
 static void judge_peers(sonar_health *h, const sonar_health_facts *facts, sonar_status *status) {
     const sonar_peer_counters *in = &status->ingest.peers, *in_seen = &h->seen.ingest.peers;
     const sonar_peer_counters *out = &status->output.peers, *out_seen = &h->seen.output.peers;
@@ -111,7 +111,7 @@ static void judge_peers(sonar_health *h, const sonar_health_facts *facts, sonar_
     if (memory_in || memory_out || lost)
         sonar_health_report(
             status, SONAR_CONDITION_SOCKET_REOPENED, SONAR_DEGRADED,
-            "the socket for %s was opened anew: %s", memory_in || lost ? "samples" : "results",
+            "the socket for %s was reopened: %s", memory_in || lost ? "samples" : "results",
             memory_in || memory_out ? "its peers held too much memory"
                                     : "a digitiser broke the protocol or sent too large a message")
             ->value = (double)(memory_in + memory_out + lost);
@@ -123,7 +123,7 @@ static void judge_peers(sonar_health *h, const sonar_health_facts *facts, sonar_
             ->value = (double)(refused_in + refused_out);
 }
 
-/* Who is not let in changes nothing for those who are. */
+/* Refused connections do not affect those that are accepted. */
 static void judge_handshakes(sonar_health *h, const sonar_health_facts *facts,
                              sonar_status *status) {
     const uint64_t *in = status->ingest.peers.failed, *in_seen = h->seen.ingest.peers.failed;
@@ -169,7 +169,7 @@ static void judge_silence(sonar_health *h, const sonar_health_facts *facts, sona
 
 /* ---- windows and results --------------------------------------------------------------------- */
 
-/* More samples than the array is said to make can be too much for any computer. */
+/* A flood: more samples than the array is configured to send may exceed any computer. */
 static void explain_overload(const sonar_health *h, char text[96]) {
     if (h->burst_hz > 1.1 * h->config->fs_hz)
         snprintf(text, 96, "windows dropped: samples arrive at %.0f/s, fs_hz is %g",
@@ -182,7 +182,7 @@ static uint64_t counter_at(const sonar_status *status, size_t offset) {
     return *(const uint64_t *)((const char *)status + offset);
 }
 
-/* A rank that took part with nothing. */
+/* A rank without samples of a window. */
 static void judge_ranks(const sonar_health *h, sonar_status *status) {
     uint64_t most = 0;
     size_t worst = 0, absent = 0;
@@ -204,7 +204,7 @@ static void judge_ranks(const sonar_health *h, sonar_status *status) {
     sonar_channel_set_add(&c->channels, r->first_channel, r->channels);
 }
 
-/* Conditions that hold when a counter has grown. */
+/* Conditions that hold when a counter has increased. */
 static void judge_counters(sonar_health *h, const sonar_health_facts *facts, sonar_status *status) {
 #define AT(member) offsetof(sonar_status, member)
     static const struct {
@@ -251,8 +251,8 @@ static void judge_counters(sonar_health *h, const sonar_health_facts *facts, son
     }
 }
 
-/* Single bins may stop short of the tolerance, which their window's header tells; more than one in
- * a hundred is a limit of sweeps that is too low. */
+/* Single bins may end above the tolerance, which their window's header reports. More than one in a
+ * hundred means that the limit of sweeps is too low. */
 static void judge_mvdr(sonar_health *h, const sonar_health_facts *facts, sonar_status *status) {
     const uint64_t bins = status->mvdr_bins - h->seen.mvdr_bins;
     const uint64_t short_of = status->mvdr_bins_not_converged - h->seen.mvdr_bins_not_converged;
@@ -268,7 +268,7 @@ static void judge_mvdr(sonar_health *h, const sonar_health_facts *facts, sonar_s
     c->limit = 0.01 * (double)bins;
 }
 
-/* The operator wanted a recording and has none, or one with holes. */
+/* A configured recording that fails or has gaps. */
 static void judge_recording(sonar_health *h, const sonar_health_facts *facts,
                             sonar_status *status) {
     const sonar_recording *now = &status->record, *seen = &h->seen.record;
@@ -292,7 +292,7 @@ static void judge_recording(sonar_health *h, const sonar_health_facts *facts,
             ->value = (double)now->counters.future;
 }
 
-/* A replaced backend gives the same results, but perhaps more slowly, until the next start. */
+/* A replaced backend gives the same results, perhaps more slowly, until the next start. */
 static void judge_backend(sonar_health *h, const sonar_health_facts *facts, sonar_status *status) {
     (void)h, (void)facts;
     if (status->backend_text[0])
@@ -300,7 +300,7 @@ static void judge_backend(sonar_health *h, const sonar_health_facts *facts, sona
                             status->backend_text);
 }
 
-/* The operator asked for real-time rights, and goes without them or without some. */
+/* Real-time rights that were requested and not granted. */
 static void judge_rights(sonar_health *h, const sonar_health_facts *facts, sonar_status *status) {
     const sonar_rights *refused = facts->rights;
     if (refused && refused->priority[0]) {
@@ -347,8 +347,8 @@ _Static_assert(SONAR_CONDITION_ELEMENTS_DEAD + SONAR_ELEMENT_FAULTS ==
                    SONAR_CONDITION_ELEMENTS_MASKED,
                "conditions in the order of the faults");
 
-/* Whether the sea is that quiet or the amplifiers have no power cannot be told from the samples;
- * that there is next to nothing in them can. */
+/* The samples do not show whether the sea is quiet or the amplifiers have no power, but they do
+ * show that there is hardly any signal. */
 static void judge_quiet(const sonar_element_health *e, sonar_status *status) {
     char sensors[80];
     if (!e->quiet)
@@ -364,7 +364,7 @@ static void judge_quiet(const sonar_element_health *e, sonar_status *status) {
     c->channels = e->still.channels;
 }
 
-/* What is out of the beams spoils nothing any more. */
+/* Masked sensors no longer affect the beams. */
 static void judge_elements(sonar_health *h, const sonar_health_facts *facts, sonar_status *status) {
     static const char *const what[] = {SONAR_ELEMENT_FAULT_ROWS(WHAT) "masked automatically"};
     const sonar_element_health *e = &status->elements;
@@ -390,7 +390,7 @@ static void judge_elements(sonar_health *h, const sonar_health_facts *facts, son
 
 typedef void judge(sonar_health *, const sonar_health_facts *, sonar_status *);
 
-/* Grows with every window that comes or is lost. */
+/* Increases with every window that is processed or lost. */
 static uint64_t windows_seen(const sonar_status *status) {
     const sonar_ingest_counters *in = &status->ingest;
     uint64_t sum = in->windows_offered + status->windows_processed + status->windows_failed;
@@ -399,8 +399,8 @@ static uint64_t windows_seen(const sonar_status *status) {
     return sum;
 }
 
-/* Each reports the conditions that hold by what it looks at; silence is looked at first. Apart from
- * that their order does not matter. */
+/* Each judge reports its conditions. Silence is judged first; otherwise the order does not matter.
+ */
 static judge *const judges[] = {
     judge_silence,    sonar_health_judge_stream,
     judge_frames,     judge_peers,
@@ -417,7 +417,7 @@ static bool is_of_windows(sonar_condition_code code) {
            code == SONAR_CONDITION_RESULTS_LATE || code == SONAR_CONDITION_MVDR_NOT_CONVERGED;
 }
 
-/* Where windows come less than once a second, a loss lasts until there is a window without. */
+/* If windows are rarer than one per second, a loss holds until a window without loss. */
 static void keep_losses(const sonar_health *h, sonar_status *status) {
     bool there[SONAR_CONDITIONS] = {false};
     for (size_t i = 0; i < status->conditions; i++)
@@ -448,7 +448,7 @@ static void note_durations(sonar_health *h, const sonar_health_facts *facts, son
     memcpy(h->since_ns, since_ns, sizeof since_ns);
 }
 
-/* The conditions' sentences, as many as fit whole. */
+/* Joins the sentences of as many conditions as fit completely. */
 static void put_in_words(sonar_status *status) {
     size_t used = 0, i = 0;
     for (; i < status->conditions; i++) {

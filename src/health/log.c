@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What the log says of the health: episodes of being degraded, with their causes and with what they
- * cost. */
+/* Logs the health: episodes of being degraded, with their causes and losses. */
 #include <stdio.h>
 #include <string.h>
 
 #include "core/core.h"
 #include "health/health.h"
 
-/* So long it has to be well before an episode is over: a loss every other second is one. And so
- * long a daemon that was just started is given until its first samples. */
+/* An episode ends after this much time without a degraded call, so losses every other second are
+ * one episode. A daemon that was just started has as long until its first samples. */
 static const int64_t well_for_ns = 5000000000, first_samples_ns = 30000000000;
 
 static void open_episode(sonar_health *h, int64_t now_ns) {
@@ -77,7 +76,7 @@ static void close_episode(sonar_health *h, const sonar_host *host, const char *n
     e->open = false;
 }
 
-/* True if it has conditions that this episode has not told yet. */
+/* True if it has conditions that this episode has not logged yet. */
 static bool tell_news(sonar_health *h, const sonar_status *status) {
     bool news = h->cause != SONAR_FRAME_CAUSES && h->cause != h->logged;
     h->logged = h->cause == SONAR_FRAME_CAUSES ? h->logged : h->cause;
@@ -89,8 +88,8 @@ static bool tell_news(sonar_health *h, const sonar_status *status) {
     return news;
 }
 
-/* A degraded state is logged when it begins, when it gets another cause and, with what it has cost,
- * when it has been over for a while. */
+/* A degraded state is logged when it begins, when it gets another cause and, with its losses, some
+ * time after it has ended. */
 static void log_degraded(sonar_health *h, const sonar_host *host, int64_t now_ns,
                          const sonar_status *status) {
     if (!h->episode.open)
@@ -102,7 +101,8 @@ static void log_degraded(sonar_health *h, const sonar_host *host, int64_t now_ns
         sonar_log(host, SONAR_WARN, where, "degraded: %s", status->text);
 }
 
-/* Samples that end are a warning, and so are those that do not begin. True: it was told now. */
+/* Missing samples are a warning, both when they end and when they do not begin. True: it was logged
+ * now. */
 static bool log_silence(sonar_health *h, const sonar_host *host, int64_t now_ns,
                         const sonar_status *status) {
     if (strcmp(status->health, "waiting") != 0) {

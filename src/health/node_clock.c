@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The rows of the health table that look at the node's own clock. It stamps headings and tells how
- * old samples are; the order of windows never depends on it. */
+/* Conditions of the node's own clock. It gives headings their time and samples their age; the order
+ * of windows never depends on it. */
 #include <math.h>
 
 #include "health/health.h"
@@ -22,7 +22,7 @@ static void tell_state(const sonar_kernel_clock *clock, sonar_node_clock *to) {
     to->leap = clock->leap;
 }
 
-/* Both clocks are slewed alike, so that only a step moves them against each other. 0: none. */
+/* Both clocks are slewed alike, so their difference changes only by steps. 0: none. */
 static double stepped_s(sonar_health *h, const sonar_health_facts *facts) {
     const int64_t ahead_ns = facts->utc_now_ns - facts->now_ns;
     const double moved_s = (double)(ahead_ns - h->utc_ahead_ns) * 1e-9;
@@ -48,7 +48,7 @@ static void judge_step(const sonar_status *seen, double by_s, sonar_status *stat
     condition->limit = step_s;
 }
 
-/* Where headings come from instruments their times are this clock's. */
+/* Headings from instruments get their times from this clock. */
 static void judge_state(const sonar_kernel_clock *clock, sonar_status *status) {
     char much[32];
     if (!clock || !clock->known || !status->navigation.asked ||
@@ -56,9 +56,10 @@ static void judge_state(const sonar_kernel_clock *clock, sonar_status *status) {
         return;
     sonar_condition *condition =
         clock->synchronised
-            ? sonar_health_report(status, SONAR_CONDITION_NODE_CLOCK_UNSYNCHRONISED, SONAR_NOTICE,
-                                  "this machine's clock may be off by %s: nobody keeps it any more",
-                                  sonar_health_span(clock->max_error_s, much))
+            ? sonar_health_report(
+                  status, SONAR_CONDITION_NODE_CLOCK_UNSYNCHRONISED, SONAR_NOTICE,
+                  "this machine's clock may be off by %s: it is no longer synchronised",
+                  sonar_health_span(clock->max_error_s, much))
             : sonar_health_report(status, SONAR_CONDITION_NODE_CLOCK_UNSYNCHRONISED, SONAR_NOTICE,
                                   "this machine's clock, by which headings are timed, is not "
                                   "synchronised");

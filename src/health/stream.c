@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The rows of the health table that look at the stream itself: does it come as fast as it should,
- * whole, in time, and do its clocks agree? */
+/* Conditions of the stream: its rate, completeness, delay and the agreement of its clocks. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,30 +11,30 @@
 /* The limits of docs/running.md. */
 static const double rate_share = 0.01, rate_slack_s = 0.5; /* off by more than both */
 static const double flood = 1.1;                           /* times fs_hz, in a second */
-static const double rate_sure_share = 0.005;               /* right again: by less than this */
-static const double late_s = 2;                            /* beyond what is normal */
+static const double rate_sure_share = 0.005;               /* considered right again below this */
+static const double late_s = 2;                            /* in addition to the normal value */
 static const double ahead_s = 1, behind_s = 60;            /* a clock's offset */
 static const double clock_skew_s = 0.1, clock_step_s = 0.1;
-static const double stalled_s = 2;       /* beyond what a window takes */
+static const double stalled_s = 2;       /* in addition to a window's duration */
 static const double recording_s = 86400; /* older than a recording may be */
-/* s per s: least values follow what a clock does */
+/* s per s: how fast least values may follow a clock */
 static const double age_leak = 0.1, drift_leak = 0.01;
 static const int64_t point_ns = 5000000000;
 
-/* One look at the stream. */
+/* Data of one call. */
 struct look {
     sonar_health *h;
     const sonar_health_facts *facts;
     const sonar_ingest_report *stream;
     sonar_status *status;
-    double fs_hz, elapsed_s;           /* since the last look */
+    double fs_hz, elapsed_s;           /* since the last call */
     size_t order[SONAR_BLOCKS_MOST];   /* of the blocks, by first channel */
     double age_s[SONAR_BLOCKS_MOST];   /* of a block's newest sample when it came, by UTC */
-    double drift_s[SONAR_BLOCKS_MOST]; /* by how much it came later than the least late one */
+    double drift_s[SONAR_BLOCKS_MOST]; /* how much later it came than the earliest one */
     double rate_hz[SONAR_BLOCKS_MOST];
     double skew_s[SONAR_BLOCKS_MOST]; /* by UTC ahead of the first block, for one index */
-    double step_s[SONAR_BLOCKS_MOST]; /* of UTC against the index, since the last look */
-    bool wrong[SONAR_BLOCKS_MOST];    /* the judge's own */
+    double step_s[SONAR_BLOCKS_MOST]; /* of UTC against the index, since the last call */
+    bool wrong[SONAR_BLOCKS_MOST];    /* internal to the judge */
 };
 
 static const sonar_block_report *block_at(const struct look *l, size_t i) {
@@ -48,7 +47,7 @@ static bool is_silent(const struct look *l, const sonar_block_report *block) {
            !l->stream->held;
 }
 
-/* The channels of the blocks marked wrong. Of blocks that overlap each channel counts once. */
+/* The channels of the blocks marked wrong. Channels of overlapping blocks are counted once. */
 static sonar_channel_set wrong_channels(const struct look *l) {
     sonar_channel_set set = {0};
     uint64_t done = 0;
@@ -64,7 +63,7 @@ static sonar_channel_set wrong_channels(const struct look *l) {
     return set;
 }
 
-/* " of channels 0-31", or "" where it is all of them. */
+/* " of channels 0-31", or "" if these are all channels. */
 static const char *whose(const struct look *l, const sonar_channel_set *set, char text[80]) {
     char list[60];
     text[0] = '\0';
@@ -94,14 +93,14 @@ static void follow_timeline(struct look *l) {
         h->watch[i].least_age_s = h->watch[i].least_drift_s = NAN;
 }
 
-/* By how much longer the clock says it took than the samples say. */
+/* By how much the clock's duration exceeds the samples' duration. */
 static double excess_s(const struct look *l, const sonar_block_report *block, uint64_t sample,
                        int64_t ns) {
     return (double)(block->end_ns - ns) * 1e-9 - (double)(block->end_sample - sample) / l->fs_hz;
 }
 
-/* Age by UTC; and by the index alone, from an origin in time that nobody knows, so that only its
- * growth says something. A recording comes at any pace, and is as old as it may be. */
+/* Age by UTC; and by the index alone, from an unknown origin, so that only its growth is
+ * meaningful. A recording is played at any pace, and may have any age. */
 static void measure_age(struct look *l, size_t i, sonar_block_watch *watch) {
     const sonar_block_report *block = &l->stream->block[i];
     if (block->replay)
@@ -121,8 +120,8 @@ static double between_s(const struct look *l, uint64_t from, uint64_t to) {
     return to >= from ? (double)(to - from) / l->fs_hz : -(double)(from - to) / l->fs_hz;
 }
 
-/* What UTC moved by more or less than the index does, and than the time of arrival does: an index
- * that runs at a wrong rate, or frames that come late, are no step. */
+/* By how much UTC moved beyond both the index and the time of arrival. An index at a wrong rate, or
+ * late frames, are no step. */
 static double step_between_s(const struct look *l, const sonar_block_watch *seen,
                              const sonar_block_report *now) {
     const double utc_s = (double)(now->end_utc_ns - seen->seen_utc_ns) * 1e-9;
@@ -149,7 +148,7 @@ static void push_point(sonar_block_watch *watch, const sonar_block_report *block
     watch->point[watch->points++].ns = block->end_ns;
 }
 
-/* The first second is left out: what was waiting in queues comes in it. */
+/* Leaves out the first second, which contains what was waiting in queues. */
 static void measure_rate(struct look *l, size_t i, sonar_block_watch *watch) {
     const sonar_block_report *block = &l->stream->block[i];
     l->rate_hz[i] = NAN;
@@ -163,8 +162,9 @@ static void measure_rate(struct look *l, size_t i, sonar_block_watch *watch) {
         push_point(watch, block);
 }
 
-/* Samples a second and channel since the last look, less a frame that may have come just in time.
- * It knows of no timeline, so that it holds where a flood of samples makes the stream jump. */
+/* Samples per second and channel since the last call, less one frame, which may have come just in
+ * time. Independent of timelines, so that it also holds where a flood of samples makes the stream
+ * jump. */
 static double measure_burst(const struct look *l) {
     const sonar_ingest_counters *now = &l->status->ingest, *seen = &l->h->seen.ingest;
     uint64_t came = (now->samples_stored - seen->samples_stored) +
@@ -186,7 +186,7 @@ static void measure(struct look *l) {
         l->age_s[i] = l->drift_s[i] = l->rate_hz[i] = l->skew_s[i] = NAN;
         l->step_s[i] = 0;
         if (!l->stream->block[i].frames || is_silent(l, &l->stream->block[i]))
-            continue; /* what was wrong with samples that no longer come says nothing of now */
+            continue; /* earlier faults of samples that no longer come do not count */
         measure_step(l, i, &l->h->watch[i]);
         measure_age(l, i, &l->h->watch[i]);
         measure_rate(l, i, &l->h->watch[i]);
@@ -195,7 +195,7 @@ static void measure(struct look *l) {
 
 /* ---- rate and index -------------------------------------------------------------------------- */
 
-/* After a fault the point that shows it right again becomes the first. */
+/* After a fault, the first point with the right value begins a new measurement. */
 static bool rate_is_wrong(const struct look *l, size_t i) {
     sonar_block_watch *watch = &l->h->watch[i];
     const sonar_block_report *block = &l->stream->block[i];
@@ -216,12 +216,12 @@ static bool rate_is_wrong(const struct look *l, size_t i) {
     return false;
 }
 
-/* Far more samples come than the array is said to make. */
+/* Far more samples come than the array is configured to send. */
 static bool is_flood(const struct look *l) {
     return l->h->burst_hz > flood * l->fs_hz;
 }
 
-/* Something was lost that no computer might have kept up with. */
+/* A loss that no computer may be able to avoid. */
 static bool has_overrun(const struct look *l) {
     const sonar_ingest_counters *now = &l->status->ingest, *seen = &l->h->seen.ingest;
     return now->windows_dropped[SONAR_WINDOW_OVERLOAD] >
@@ -241,14 +241,15 @@ static void judge_rate(struct look *l) {
         if (l->wrong[i] && !(fabs(l->rate_hz[i] - l->fs_hz) <= fabs(worst_hz - l->fs_hz)))
             worst_hz = l->rate_hz[i];
     }
-    if (!wrong && is_flood(l) && has_overrun(l)) /* no time to measure for long */
+    if (!wrong && is_flood(l) && has_overrun(l)) /* no time to measure over a longer period */
         worst_hz = l->h->burst_hz;
     if (isnan(worst_hz))
         return;
     char of[80];
     sonar_channel_set set = wrong_channels(l);
     bool held = l->status->ingest.frames_held > l->h->seen.ingest.frames_held;
-    bool fine = worst_hz > l->fs_hz && c->overload == SONAR_BLOCK; /* a recording may be fast */
+    bool fine =
+        worst_hz > l->fs_hz && c->overload == SONAR_BLOCK; /* a recording may be played fast */
     sonar_condition *condition = sonar_health_report(
         l->status, SONAR_CONDITION_RATE, fine ? SONAR_NOTICE : SONAR_DEGRADED,
         "samples%s arrive at %.0f/s, fs_hz is %g%s", whose(l, &set, of),
@@ -259,7 +260,7 @@ static void judge_rate(struct look *l) {
     condition->channels = set;
 }
 
-/* Most frames in sequence do not begin where the one before ended. */
+/* Most consecutive frames do not begin where the one before ended. */
 static void judge_index(struct look *l) {
     const sonar_ingest_counters *now = &l->status->ingest, *seen = &l->h->seen.ingest;
     uint64_t jumps = now->index_jumps - seen->index_jumps;
@@ -338,7 +339,7 @@ static void judge_blocks(struct look *l) {
     condition->channels = set;
 }
 
-/* Blocks whose samples lie so far behind that windows do not wait for them. */
+/* Blocks whose samples lag so far behind that windows do not wait for them. */
 static void judge_apart(struct look *l) {
     const double skew = l->h->config->max_skew_ms * 1e-3 * l->fs_hz;
     uint64_t newest = 0;
@@ -405,7 +406,7 @@ static void judge_progress(struct look *l) {
 
 /* ---- clocks ---------------------------------------------------------------------------------- */
 
-/* The unit in which the time of a frame makes sense, if that is not ns. */
+/* The unit in which the time of a frame is plausible, if that is not ns. */
 static const char *unit_of(const struct look *l, const sonar_block_report *block) {
     static const struct {
         double ns;
@@ -441,7 +442,7 @@ static void judge_units(struct look *l) {
         ->channels = set;
 }
 
-/* Of clocks whose unit is right. The time of samples that come in a flood runs ahead by itself. */
+/* Offset of clocks with the right unit. In a flood the time of samples runs ahead by itself. */
 static void judge_offset(struct look *l) {
     double worst_s = 0, first_s = NAN;
     for (size_t i = 0; i < l->stream->blocks; i++) {
@@ -468,8 +469,8 @@ static void judge_offset(struct look *l) {
     condition->channels = set;
 }
 
-/* UTC of equal indices against that of the block with the lowest channel, whose time windows get.
- */
+/* UTC of equal indices compared with the block with the lowest channel, from which windows take
+ * their time. */
 static void judge_skew(struct look *l) {
     const sonar_block_report *first = NULL;
     double worst_s = 0;
@@ -502,7 +503,7 @@ static void judge_skew(struct look *l) {
     condition->channels = set;
 }
 
-/* A leap second, or a clock that was set. Samples stay where their index puts them. */
+/* A leap second, or a clock that was set. The index alone places samples. */
 static void judge_step(struct look *l) {
     double worst_s = 0;
     for (size_t i = 0; i < l->stream->blocks; i++) {
@@ -523,7 +524,7 @@ static void judge_step(struct look *l) {
     condition->channels = set;
 }
 
-/* What is seen is not now. `value` is the age of the oldest samples by their UTC. */
+/* The results are old. `value` is the age of the oldest samples by their UTC. */
 static void judge_replay(struct look *l) {
     double age_s = NAN;
     bool any = false;
@@ -546,7 +547,7 @@ static void judge_replay(struct look *l) {
     condition->channels = set;
 }
 
-/* Each digitiser's clock, whether or not something is wrong. */
+/* Fills each digitiser's clock, whether or not it is wrong. */
 static void tell_clocks(struct look *l) {
     for (size_t i = 0; i < l->stream->blocks && i < SONAR_BLOCK_CLOCKS_MOST; i++) {
         const sonar_block_report *block = block_at(l, i);
@@ -565,8 +566,7 @@ static void tell_clocks(struct look *l) {
 
 /* ---- age ------------------------------------------------------------------------------------- */
 
-/* How late samples come: their age, or its growth where the clock cannot be believed or is not
- * there. */
+/* Delay of the samples: their age, or its growth if the clock is missing or implausible. */
 static double arrival_late_s(const struct look *l, size_t i) {
     return isfinite(l->age_s[i]) && !is_offset(l, i) ? l->age_s[i] : l->drift_s[i];
 }
@@ -592,8 +592,8 @@ static void judge_results(struct look *l) {
     condition->limit = limit_s;
 }
 
-/* Late on the way, in queues that a slow computer lets grow, or by a clock that is wrong by less
- * than judge_offset calls an offset. */
+/* Delayed on the way, in queues of a slow computer, or shown late by a clock whose error is below
+ * judge_offset's limit. */
 static void judge_arrival(struct look *l) {
     double worst_s = 0, drift_s = 0;
     for (size_t i = 0; i < l->stream->blocks; i++) {

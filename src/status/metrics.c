@@ -21,7 +21,7 @@ const sonar_metric sonar_metrics[] = {
 
     {"clock.synchronised", SONAR_MEASURE, AT(clock.synchronised), NULL, "0 or 1", "the node's clock, by the kernel"},
     {"clock.offset_s", SONAR_MEASURE, AT(clock.offset_s), NULL, "s", "of it that is still being taken out"},
-    {"clock.max_error_s", SONAR_MEASURE, AT(clock.max_error_s), NULL, "s", "by which it may be off; it grows while nobody keeps the clock"},
+    {"clock.max_error_s", SONAR_MEASURE, AT(clock.max_error_s), NULL, "s", "by how much it may be off; grows while the clock is not synchronised"},
     {"clock.frequency_ppm", SONAR_MEASURE, AT(clock.frequency_ppm), NULL, "ppm", "by which it is run faster than its oscillator"},
     {"clock.tai_s", SONAR_MEASURE, AT(clock.tai_s), NULL, "s", "TAI - UTC, where the kernel was told"},
     {"clock.leap", SONAR_MEASURE, AT(clock.leap), NULL, "1, 0 or -1", "a second is put in, or left out, at the end of the day"},
@@ -43,8 +43,8 @@ const sonar_metric sonar_metrics[] = {
     {"frames.peers.admitted", SONAR_COUNTER, AT(ingest.peers.admitted), NULL, "connections", "of digitisers that passed the handshake"},
     {"frames.peers.failed", SONAR_COUNTER, AT(ingest.peers.failed), &sonar_handshake_causes, "connections", "that did not pass it, by cause"},
     {"frames.peers.refused", SONAR_COUNTER, AT(ingest.peers.refused), NULL, "connections", "of digitisers refused: too many"},
-    {"frames.peers.reopened_memory", SONAR_COUNTER, AT(ingest.peers.reopened_memory), NULL, "times", "the socket was opened anew: its peers held too much memory"},
-    {"frames.peers.reopened_lost", SONAR_COUNTER, AT(ingest.peers.reopened_lost), NULL, "times", "the socket was opened anew: libzmq had given up an endpoint"},
+    {"frames.peers.reopened_memory", SONAR_COUNTER, AT(ingest.peers.reopened_memory), NULL, "times", "the socket was reopened: its peers held too much memory"},
+    {"frames.peers.reopened_lost", SONAR_COUNTER, AT(ingest.peers.reopened_lost), NULL, "times", "the socket was reopened: libzmq had given up an endpoint"},
     {"blocks.seen", SONAR_LEVEL, AT(ingest.blocks_seen), NULL, "blocks", "channel blocks heard in this epoch"},
     {"blocks.silent", SONAR_LEVEL, AT(ingest.blocks_silent), NULL, "blocks", "of these, silent for `silent_after_ms`"},
     {"samples.stored", SONAR_COUNTER, AT(ingest.samples_stored), NULL, "channel-samples", "of accepted frames, new"},
@@ -76,7 +76,7 @@ const sonar_metric sonar_metrics[] = {
     {"output.peers.admitted", SONAR_COUNTER, AT(output.peers.admitted), NULL, "connections", "of readers that passed the handshake"},
     {"output.peers.failed", SONAR_COUNTER, AT(output.peers.failed), &sonar_handshake_causes, "connections", "that did not pass it, by cause"},
     {"output.peers.refused", SONAR_COUNTER, AT(output.peers.refused), NULL, "connections", "of readers refused: too many, or too many subscriptions"},
-    {"output.peers.reopened_memory", SONAR_COUNTER, AT(output.peers.reopened_memory), NULL, "times", "the socket was opened anew: its peers held too much memory"},
+    {"output.peers.reopened_memory", SONAR_COUNTER, AT(output.peers.reopened_memory), NULL, "times", "the socket was reopened: its peers held too much memory"},
     {"output.peers.reopened_lost", SONAR_COUNTER, AT(output.peers.reopened_lost), NULL, "times", "always 0: this socket binds"},
 
     {"record.on", SONAR_LEVEL, AT(record.counters.on), NULL, "0 or 1", "what comes is recorded"},

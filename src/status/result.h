@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Values that cross stage boundaries: counters, detections, the results of a window, the status.
- * Plain data, owned by whoever holds it; the stages that fill and read them never see each other.
- */
+/* Values that cross stage boundaries: counters, detections, results of a window, the status. Plain
+ * data, owned by its holder; the stages that fill it and those that read it do not include each
+ * other. */
 #ifndef SONAR_RESULT_H
 #define SONAR_RESULT_H
 
 #include "core/histogram.h"
 #include "sonar/sonar.h"
 
-/* An enumeration from 0 on: what it tells apart, and the name of each of its values. */
+/* An enumeration from 0 on: what it distinguishes, and the name of each value. */
 typedef struct sonar_label {
     const char *what;
     size_t count;
@@ -55,7 +55,7 @@ extern const sonar_label sonar_frame_causes, sonar_window_causes, sonar_handshak
     ROW(SONAR_WINDOW_SKIPPED, "skipped", "it had begun when the stream jumped")                    \
     ROW(SONAR_WINDOW_SHED, "shed", "given up so that others stay whole, as receiving is too slow")
 
-/* Why a connection was not let in. */
+/* Why a connection was refused. */
 #define SONAR_HANDSHAKE_CAUSE_ROWS(ROW)                                                            \
     ROW(SONAR_HANDSHAKE_UNKNOWN_KEY, "unknown_key", "its key is not one that is allowed")          \
     ROW(SONAR_HANDSHAKE_WRONG_MECHANISM, "wrong_mechanism",                                        \
@@ -78,13 +78,13 @@ typedef enum sonar_window_cause {
     SONAR_WINDOW_CAUSE_ROWS(SONAR_ROW_CONSTANT) SONAR_WINDOW_CAUSES
 } sonar_window_cause;
 
-/* "unknown" for what is none. */
+/* "unknown" for a value outside the enumeration. */
 const char *sonar_frame_cause_name(sonar_frame_cause cause);
 const char *sonar_window_cause_name(sonar_window_cause cause);
 
-/* Counters and levels, 64 bits each. status/metrics.c has the one row for each of them that says
- * its name, unit and meaning; each has one thread that writes it (core/count.h). A copy has exact
- * values that were read one after the other, so they may belong to different moments. */
+/* Counters and levels, 64 bits each. status/metrics.c has one row for each, with its name, unit and
+ * meaning; each has one thread that writes it (core/count.h). A copy has exact values, read one
+ * after the other, so they may belong to different moments. */
 
 /* Connections of one of the two sockets. */
 typedef struct sonar_peer_counters {
@@ -95,7 +95,7 @@ typedef struct sonar_peer_counters {
 typedef struct sonar_ingest_counters {
     uint64_t frames_received, frames_accepted, frames_dropped[SONAR_FRAME_CAUSES];
     uint64_t sequence_gaps, restarts;
-    uint64_t clock_unsynchronised, digitiser_overload, discontinuities; /* as frames say */
+    uint64_t clock_unsynchronised, digitiser_overload, discontinuities; /* as in the frames */
     uint64_t index_jumps, frames_held;
     uint64_t blocks_seen, blocks_silent;
     uint64_t samples_stored, samples_repeated, samples_late, samples_missing; /* of a channel */
@@ -105,8 +105,8 @@ typedef struct sonar_ingest_counters {
     sonar_peer_counters peers;
 } sonar_ingest_counters;
 
-/* Channels as ranges, ascending. Of more ranges than fit only the first are kept; count is exact.
- */
+/* Channels as ranges, ascending. If there are more ranges than fit, only the first are kept; count
+ * is exact. */
 enum { SONAR_CHANNEL_RANGES_MOST = 16 };
 
 typedef struct sonar_channel_set {
@@ -114,25 +114,25 @@ typedef struct sonar_channel_set {
     uint32_t first[SONAR_CHANNEL_RANGES_MOST], last[SONAR_CHANNEL_RANGES_MOST];
 } sonar_channel_set;
 
-/* Adds [first, first + count), which lies above all that is there. */
+/* Adds [first, first + count), which must lie above all present ranges. */
 void sonar_channel_set_add(sonar_channel_set *set, uint32_t first, uint32_t count);
-/* "3, 17-31 and more", as much of it as fits; returns text. */
+/* "3, 17-31 and more", cut to what fits; returns text. */
 const char *sonar_channel_set_print(const sonar_channel_set *set, char *text, size_t bytes);
 
-enum { SONAR_BLOCKS_MOST = 256 }; /* channel blocks beyond are not watched */
+enum { SONAR_BLOCKS_MOST = 256 }; /* further channel blocks are not watched */
 
-/* A channel block, one digitiser's share of the array: how far its samples have come in this
- * timeline (frames of it or late for it; all 0 while there are none). */
+/* A channel block, the part of the array that one digitiser sends, and its position in the current
+ * timeline (0 as long as no frame of it, or late for it, has come). */
 typedef struct sonar_block_report {
     uint32_t first_channel, channels;
     int64_t heard_ns; /* monotonic, last frame of this epoch */
-    bool passed;      /* silent and not missed, so that the rest is 0: it came once, or others have
-                         brought all its channels since */
+    bool passed; /* silent and not expected, the rest is 0: it came only once, or other blocks have
+                    sent all its channels since */
     uint64_t frames;
     uint32_t samples;      /* a channel, of the last frame */
-    bool replay;           /* the last frame says that a recording is played */
-    uint64_t step;         /* of the sample index from one frame to the next in sequence... */
-    uint32_t step_over;    /* ...where the first of these had so many samples */
+    bool replay;           /* the last frame is of a recording being played */
+    uint64_t step;         /* advance of the sample index between two consecutive frames... */
+    uint32_t step_over;    /* ...where the first of these had this many samples */
     uint64_t end_sample;   /* index after the newest sample */
     int64_t end_ns;        /* monotonic, when that sample came */
     int64_t utc_ns;        /* as the frame of that sample says, 0 = unknown */
@@ -141,35 +141,36 @@ typedef struct sonar_block_report {
     int64_t begin_ns;
 } sonar_block_report;
 
-/* What a channel block has brought since the start, in all epochs. */
+/* Totals of a channel block since the start, over all epochs. */
 typedef struct sonar_block_totals {
     uint32_t first_channel, channels;
-    uint64_t frames, bytes; /* accepted; bytes of header and samples */
-    uint64_t overloads;     /* of these frames, flagged that the digitiser saw an overload */
-    uint64_t stored, late, missing; /* channel-samples, as the counters of those names */
+    uint64_t frames, bytes;         /* accepted; bytes of header and samples */
+    uint64_t overloads;             /* of these, frames with the digitiser's overload flag */
+    uint64_t stored, late, missing; /* channel-samples, as in the counters of those names */
 } sonar_block_totals;
 
-/* The last frame refused for a cause, by its header. */
+/* The last frame refused for a cause, from its header. */
 typedef struct sonar_refused {
-    int64_t at_ns; /* monotonic, 0: none whose header could be read */
+    int64_t at_ns; /* monotonic, 0: no such frame had a readable header */
     uint32_t first_channel, channels, array_id;
     double fs_hz;
 } sonar_refused;
 
-/* State of the stream by channel and by block, which counters do not tell. */
+/* State of the stream by channel and by block, in addition to the counters. */
 typedef struct sonar_ingest_report {
     int64_t made_ns;    /* monotonic */
     bool held;          /* overload block: a frame waits for the data thread, nothing is received */
-    uint64_t timeline;  /* counts adoptions, 0: no stream yet */
+    uint64_t timeline;  /* number of adoptions, 0: no stream yet */
     int64_t adopted_ns; /* monotonic, when it began */
     int64_t decided_ns; /* when its last window was offered or dropped; 0: none yet */
-    uint64_t window_sample;    /* first sample of the window being filled */
-    uint64_t samples_missing;  /* the counter of that name */
-    uint64_t newest_sample;    /* after the newest sample stored */
-    sonar_channel_set unfed;   /* used channels of which no sample was stored in this timeline */
-    sonar_channel_set lacking; /* others whose samples windows did without since the last read */
-    double lacking_share;      /* the worst of them, of a window */
-    sonar_channel_set awaited; /* used channels that have not come to the end of the window being
+    uint64_t window_sample;   /* first sample of the window being filled */
+    uint64_t samples_missing; /* the counter of that name */
+    uint64_t newest_sample;   /* after the newest sample stored */
+    sonar_channel_set unfed;  /* used channels of which no sample was stored in this timeline */
+    sonar_channel_set
+        lacking;          /* other channels of which windows lacked samples since the last read */
+    double lacking_share; /* the largest share that a window lacked of one of them */
+    sonar_channel_set awaited; /* used channels that have not reached the end of the window being
                                   filled, while others have */
     size_t blocks;
     sonar_block_report block[SONAR_BLOCKS_MOST];
@@ -184,9 +185,9 @@ enum { SONAR_DETECTIONS_MOST = 64 };
 
 typedef enum sonar_detect_source { SONAR_FROM_CBF = 0, SONAR_FROM_MVDR } sonar_detect_source;
 
-/* Of a line's axis, seen from above and along it from the first sensor to the last. */
+/* Side of a line's axis, seen from above, looking from the first sensor to the last. */
 typedef enum sonar_side {
-    SONAR_SIDE_ALL = 0, /* the array has no two sides that it cannot tell apart */
+    SONAR_SIDE_ALL = 0, /* the array has no two sides that are ambiguous */
     SONAR_SIDE_UNKNOWN,
     SONAR_SIDE_STARBOARD,
     SONAR_SIDE_PORT
@@ -194,27 +195,29 @@ typedef enum sonar_side {
 
 typedef struct sonar_detection {
     sonar_detect_source source;
-    double az_deg;      /* as the scan counts it: array frame, or cone angle from the axis */
+    double az_deg;      /* as in the scan: array frame, or cone angle from the axis */
     double bearing_deg; /* true if the heading is known, else array frame; 0..360 */
     double mirror_deg;  /* cone: the other possible bearing, else NaN */
-    sonar_side side;    /* that bearing_deg is on, if that is known, else starboard's is there */
-    double side_confidence; /* 0 (not known) to 1 */
+    sonar_side side;    /* the side of bearing_deg if it is known, otherwise starboard's bearing is
+                           given there */
+    double side_confidence; /* confidence, 0 (unknown) to 1 */
     double power;           /* broadband, unit^2, at az_deg */
     double background;      /* broadband, unit^2 */
     double snr_db;          /* 10 log10(power / background) */
     double width_deg;       /* -3 dB width, NaN where it does not fall by 3 dB on both sides */
     double range_m;         /* near-field peak's range, NaN = far field or not computed */
-    bool range_unresolved;  /* the ranges there are too far apart to resolve it */
-    bool image;             /* the array hardly tells it from a stronger one: it may be its image */
-    size_t contact;         /* rows with the same number are one contact of this window */
-    unsigned rests_on;      /* a bit 1 << sonar_detect_source for each row of that contact */
+    bool range_unresolved;  /* the ranges there are too widely spaced to resolve it */
+    bool image;     /* it is close to the side-lobe or image of a stronger contact and may be one */
+    size_t contact; /* rows with the same number are one contact in this window */
+    unsigned rests_on; /* a bit 1 << sonar_detect_source for each row of that contact */
 } sonar_detection;
 
 /* ---- navigation ------------------------------------------------------------------------------ */
 
 typedef enum sonar_nav_quantity {
     SONAR_NAV_HEADING = 0, /* of the ship's bow, true */
-    SONAR_NAV_MAGNETIC,    /* the same of a compass, by the variation; where nothing better is */
+    SONAR_NAV_MAGNETIC,    /* from a compass, corrected by the variation; used if there is no true
+                              heading */
     SONAR_NAV_COURSE,      /* over ground, true */
     SONAR_NAV_SPEED,
     SONAR_NAV_LATITUDE,
@@ -227,21 +230,21 @@ typedef enum sonar_nav_quantity {
 /* Name with its unit: "heading_deg". */
 const char *sonar_nav_name(sonar_nav_quantity quantity);
 
-/* Messages and sentences, by what came of them. */
+/* Counters of messages and sentences by outcome. */
 typedef enum sonar_nav_counter {
     SONAR_NAV_TAKEN = 0,
-    SONAR_NAV_OTHER, /* sentences that are not read, or without a valid value */
+    SONAR_NAV_OTHER, /* sentences of another type, or without a valid value */
     SONAR_NAV_CHECKSUM,
     SONAR_NAV_MALFORMED,
     SONAR_NAV_COUNTERS
 } sonar_nav_counter;
 
 typedef struct sonar_navigation {
-    bool asked;      /* headings come from navigation, not from the configuration */
-    bool fresh;      /* and there is one for now */
+    bool asked;      /* headings come from navigation instead of the configuration */
+    bool fresh;      /* a current heading exists */
     double age_s;    /* of the newest heading, NaN: there is none */
-    char source[16]; /* who told it: "nmea", "zmq", "control" */
-    double value[SONAR_NAV_QUANTITIES]; /* the last of each, NaN: never told */
+    char source[16]; /* its source: "nmea", "zmq", "control" */
+    double value[SONAR_NAV_QUANTITIES]; /* the last value of each, NaN: never received */
     uint64_t count[SONAR_NAV_COUNTERS];
 } sonar_navigation;
 
@@ -253,7 +256,7 @@ typedef enum sonar_record_kind {
     SONAR_RECORD_SPECTRA
 } sonar_record_kind;
 
-/* Why something was not recorded. */
+/* Why data were not recorded. */
 #define SONAR_RECORD_CAUSE_ROWS(ROW)                                                               \
     ROW(SONAR_RECORD_SLOW, "slow",                                                                 \
         "the disk is too slow: all of `record.buffer_mib` waited for it")                          \
@@ -272,9 +275,9 @@ enum { SONAR_RECORD_TEXT = 200 };
 
 typedef struct sonar_recording {
     sonar_record_kind kind;       /* OFF: there is no recorder */
-    bool asked, failed;           /* it is to record; it does not, for this reason: */
+    bool asked, failed;           /* it should record but does not, for this reason: */
     char why[SONAR_RECORD_TEXT];  /* a sentence, "" if it did not fail */
-    char file[SONAR_RECORD_TEXT]; /* the segment that is written, without its ending, or "" */
+    char file[SONAR_RECORD_TEXT]; /* the segment being written, without its extension, or "" */
     sonar_record_counters counters;
 } sonar_recording;
 
@@ -287,19 +290,19 @@ typedef struct sonar_output_counters {
     sonar_peer_counters peers;
 } sonar_output_counters;
 
-/* What a header says of parameters. A copy, because they may be replaced and destroyed while the
- * output still has a window that was computed with them. */
+/* What a header says about parameters. Copied, because they may be replaced and destroyed while the
+ * output still has a window computed with them. */
 typedef struct sonar_params_facts {
     char config_version[80];
-    double sound_speed_mps, heading_deg; /* heading_deg: NaN if it is not known */
+    double sound_speed_mps, heading_deg; /* heading_deg: NaN if unknown */
     bool calibrated;
     size_t sensors_used, mvdr_sensors_used;
 } sonar_params_facts;
 
 sonar_params_facts sonar_params_tell(const sonar_params *params);
 
-/* One window's results. The pipeline owns a few and lends them; surfaces[i] is host memory, filled
- * where `present` has the bit. */
+/* Results of one window. The pipeline owns a few and lends them; surface[i] is host memory, filled
+ * if `present` has the bit. */
 typedef struct sonar_result {
     uint64_t window, first_sample;
     size_t window_length;
@@ -311,38 +314,39 @@ typedef struct sonar_result {
     sonar_buffer surface[SONAR_SURFACES]; /* [SONAR_DETECTIONS], [SONAR_STATUS] unused */
     sonar_detection detection[2 * SONAR_DETECTIONS_MOST];
     size_t detections;
-    sonar_params_facts params; /* those of this window */
-    bool navigated;            /* headings are those of navigation: */
-    bool heading_stale;        /* nobody has told one of that time; NaN then */
+    sonar_params_facts params; /* times of this window */
+    bool navigated;            /* headings come from navigation: */
+    bool heading_stale;        /* no heading was received for that time; it is NaN then */
     double mvdr_heading_deg;   /* in the middle of the MVDR's samples; params has the window's */
-    int64_t middle_utc_ns, mvdr_middle_utc_ns;        /* of these middles, 0 = unknown */
+    int64_t middle_utc_ns, mvdr_middle_utc_ns;        /* UTC of these middles, 0 = unknown */
     double cbf_snapshots, mvdr_snapshots, mvdr_delta; /* mvdr_delta: median over bins */
-    double mvdr_level_db;   /* by which a source is expected to read high, median over bins: <= 0 */
+    double mvdr_level_db;   /* expected excess of a source's level, median over bins: <= 0 */
     size_t mvdr_tonal_bins; /* steered at a tone off their centre */
-    double mvdr_tone_reach; /* the largest of their sonar_detect_tone_reach */
+    double mvdr_tone_reach; /* the largest sonar_detect_tone_reach of these bins */
     size_t mvdr_bins_not_converged;
     uint32_t mvdr_flags; /* SONAR_MVDR_FLAG_* of any bin */
     float mvdr_worst_residual, mvdr_most_sweeps;
     double mvdr_limited; /* share of bins and directions whose white noise gain was limited */
-    double mvdr_sources; /* median over bins; meaningful where somebody counts */
+    double mvdr_sources; /* median over bins; valid if sources are counted */
     float mvdr_most_sources;
     double music_sources; /* dimension of MUSIC's signal subspace, median over bins; and the most */
     float music_most_sources;
-    size_t music_bins; /* in which it has one */
-    double mvdr_modes; /* dominant ones, median over bins; 0 without rejection of the others */
+    size_t music_bins; /* bins in which MUSIC has a subspace */
+    double mvdr_modes; /* dominant modes, median over bins; 0 without mode rejection */
     double missing_mean, missing_worst;
-    bool underflow;       /* powers are so small that floats hold some of them as 0 */
+    bool underflow;       /* powers so small that some are 0 as floats */
     uint32_t frame_flags; /* SONAR_FRAME_* */
-    size_t ranks_absent;  /* of those that share the array: they had nothing of this window */
+    size_t ranks_absent;  /* ranks that had no samples of this window */
     bool restarted;
     bool mask_changed;      /* the first window with another mask than before */
     bool config_changed;    /* the first window with another configuration */
-    bool mvdr_restarted;    /* the snapshots from before do not go with the new values */
-    uint64_t config_sample; /* first sample of that window; 0: that of the start still holds */
+    bool mvdr_restarted;    /* the earlier snapshots were discarded because of the new values */
+    uint64_t config_sample; /* first sample of that window; 0: the configuration of the start is
+                               still in use */
     const struct sonar_output_form *form; /* borrowed; NULL: the output's own */
     int64_t arrival_ns;                   /* monotonic, last sample in */
-    /* Monotonic, by the output: when it had the result, and when all of it was sent; 0: it was not
-     */
+    /* Monotonic, set by the output: when it received the result, and when it was sent completely;
+     * 0: it was not */
     int64_t picked_ns, published_ns;
 } sonar_result;
 
@@ -352,12 +356,12 @@ typedef enum sonar_timed_stage {
     SONAR_TIMED_CBF,
     SONAR_TIMED_MVDR,
     SONAR_TIMED_DETECT,
-    SONAR_TIMED_HEALTH, /* measuring the sensors' health */
+    SONAR_TIMED_HEALTH, /* measuring element health */
     SONAR_TIMED_STAGES
 } sonar_timed_stage;
 
 /* Parts of a stage's time: work of the host (on the CPU backend all of it), waiting in the device's
- * queue, copying samples that were not on the device yet, work of the device. */
+ * queue, copying samples not yet on the device, work of the device. */
 typedef enum sonar_stage_part {
     SONAR_PART_HOST = 0,
     SONAR_PART_QUEUE,
@@ -366,9 +370,8 @@ typedef enum sonar_stage_part {
     SONAR_STAGE_PARTS
 } sonar_stage_part;
 
-/* Where a window's time goes from its last sample to its publication: parts that add up to the
- * whole, in the order in which they are told apart. The stages are in the order of the timed ones.
- */
+/* Parts of a window's latency, from its last sample to its publication; they add up to the whole,
+ * and are limited in this order. The stages are in the order of the timed ones. */
 #define SONAR_LATENCY_PART_ROWS(ROW)                                                               \
     ROW(SONAR_LATENCY_INGEST, "ingest", "from the last sample's frame to the window's offer")      \
     ROW(SONAR_LATENCY_WAITING, "waiting", "until the data thread begins with it")                  \
@@ -391,8 +394,8 @@ typedef enum sonar_latency_part {
 
 /* ---- elements -------------------------------------------------------------------------------- */
 
-/* What can be wrong with a sensor (src/elements/elements.h says how it is told): constant, name,
- * and what the sensor is then. */
+/* Faults of a sensor (src/elements/elements.h has the criteria): constant, name, and the sensor's
+ * state. */
 #define SONAR_ELEMENT_FAULT_ROWS(ROW)                                                              \
     ROW(SONAR_ELEMENT_DEAD, "dead", "dead")                                                        \
     ROW(SONAR_ELEMENT_STUCK, "stuck", "stuck at one value or block")                               \
@@ -408,15 +411,15 @@ typedef enum sonar_element_fault {
 const char *sonar_element_fault_name(sonar_element_fault fault);
 
 typedef struct sonar_element_list {
-    sonar_channel_set sensors;  /* by their numbers, as array.mask counts them */
-    sonar_channel_set channels; /* that feed them */
-    uint32_t used;              /* of these, sensors that are in the beams all the same */
+    sonar_channel_set sensors;  /* by their numbers, as in array.mask */
+    sonar_channel_set channels; /* the channels that feed them */
+    uint32_t used;              /* of these, sensors that are in the beams nevertheless */
 } sonar_element_list;
 
 typedef struct sonar_element_health {
-    size_t judged, masked;    /* sensors of the last round; by hand, which are not judged */
-    bool quiet;               /* half the sensors or more hardly move, so that none is judged */
-    sonar_element_list still; /* where `quiet`: those that do not move at all */
+    size_t judged, masked;    /* sensors of the last round; masked by hand, which are not judged */
+    bool quiet;               /* at least half the sensors hardly vary, so none is judged */
+    sonar_element_list still; /* if `quiet`: those that do not vary at all */
     sonar_element_list fault[SONAR_ELEMENT_FAULTS];
     sonar_element_list masked_auto; /* masked by array.auto_mask */
     sonar_element_list masked_hand; /* by array.mask */
@@ -425,16 +428,16 @@ typedef struct sonar_element_health {
 /* ---- conditions ------------------------------------------------------------------------------ */
 
 typedef enum sonar_condition_severity {
-    SONAR_NOTICE = 0, /* worth knowing; the results are good */
-    SONAR_WAITING,    /* there is nothing to work on */
-    SONAR_DEGRADED    /* something is lost, wrong or late */
+    SONAR_NOTICE = 0, /* information; the results are good */
+    SONAR_WAITING,    /* there are no samples to process */
+    SONAR_DEGRADED    /* samples or results are lost, wrong or late */
 } sonar_condition_severity;
 
 const char *sonar_condition_severity_name(sonar_condition_severity severity);
 
-/* The conditions: constant, code, unit of what is measured. Of equal severity the upper one is
- * named first, so causes stand above what follows from them; those of windows dropped and of
- * elements are in the order of the causes and faults. docs/running.md says when each holds. */
+/* The conditions: constant, code, unit of the measured value. Of equal severity the earlier one is
+ * named first, so causes precede their consequences; those of dropped windows and of elements are
+ * in the order of the causes and faults. docs/running.md says when each holds. */
 #define SONAR_CONDITION_ROWS(ROW)                                                                  \
     ROW(SONAR_CONDITION_WINDOWS_FAILED, "windows_failed", "windows")                               \
     ROW(SONAR_CONDITION_SAMPLE_INDEX, "sample_index", "step of the index")                         \
@@ -498,56 +501,55 @@ const char *sonar_condition_name(sonar_condition_code code);
 typedef struct sonar_condition {
     sonar_condition_code code;
     sonar_condition_severity severity;
-    double value, limit;        /* what was measured and what is allowed; NaN: does not apply */
-    double for_s;               /* it has held for so long */
-    sonar_channel_set channels; /* empty: does not go by channel */
+    double value, limit;        /* the measured value and its limit; NaN: not applicable */
+    double for_s;               /* for how long it has held */
+    sonar_channel_set channels; /* empty: not related to channels */
     char text[160];             /* one sentence without a full stop */
 } sonar_condition;
 
-/* How the stream stands against the clocks; NaN: not known. */
+/* The stream compared with the clocks; NaN: unknown. */
 typedef struct sonar_stream {
-    double rate_hz;        /* samples a second and channel, over up to 65 s */
+    double rate_hz;        /* samples per second and channel, over up to 65 s */
     double since_frame_s;  /* since the last frame that was accepted */
-    double age_s;          /* of the newest sample when it came, by its UTC */
-    double clock_offset_s; /* the least of these ages: what delay does not explain */
-    double clock_skew_s;   /* most by which the UTC of two blocks differs at one index */
-    double block_skew_s;   /* by which the slowest block's samples lie behind the newest */
-    double result_age_s;   /* most that a result came after its last sample, or is late now */
+    double age_s;          /* age of the newest sample on arrival, by its UTC */
+    double clock_offset_s; /* the least of these ages, which delay does not explain */
+    double clock_skew_s;   /* largest UTC difference between two blocks at one index */
+    double block_skew_s;   /* by how much the slowest block lags behind the newest sample */
+    double result_age_s;   /* largest delay of a result after its last sample, or current delay */
 } sonar_stream;
 
-/* The clock of a channel block, one digitiser's, by the UTC of its newest sample; NaN: not known.
- */
+/* The clock of a channel block, one digitiser's, by the UTC of its newest sample; NaN: unknown. */
 typedef struct sonar_block_clock {
     uint32_t first_channel, channels;
-    double age_s;    /* of that sample when it came, by the node's clock */
-    double offset_s; /* the least of these ages: what delay does not explain */
-    double skew_s;   /* ahead of the block with the lowest channel, for one index */
+    double age_s;    /* age of that sample on arrival, by the node's clock */
+    double offset_s; /* the least of these ages, which delay does not explain */
+    double skew_s;   /* ahead of the block with the lowest channel, at the same index */
 } sonar_block_clock;
 
-enum { SONAR_BLOCK_CLOCKS_MOST = 64 }; /* blocks beyond are counted in sonar_stream only */
+enum { SONAR_BLOCK_CLOCKS_MOST = 64 }; /* further blocks are counted in sonar_stream only */
 
-/* The node's own clock, as core/node_clock.h reads it; NaN: the kernel does not tell. */
+/* The node's own clock, as core/node_clock.h reads it; NaN: unknown to the kernel. */
 typedef struct sonar_node_clock {
     double synchronised; /* 0 or 1 */
     double offset_s, max_error_s, frequency_ppm;
-    double tai_s; /* TAI - UTC; NaN also where nobody has told the kernel */
-    double leap;  /* 1 or -1: a second comes in or goes at the end of the day; else 0 */
+    double tai_s; /* TAI - UTC; NaN also if it was not set in the kernel */
+    double leap;  /* 1 or -1: a leap second is inserted or omitted at the end of the day; else 0 */
     double last_step_s;
     uint64_t steps; /* since the start */
 } sonar_node_clock;
 
-/* One of several ranks that share the array, as it said last. */
+/* One of several ranks that share the array, as last reported by it. */
 typedef struct sonar_rank_status {
     char host[64];
     uint32_t first_channel, channels;
     uint64_t frames_accepted, frames_dropped, samples_missing; /* as the counters of those names */
-    uint64_t windows_absent;  /* of the array's, of which it had nothing */
-    uint64_t windows_dropped; /* of its own, late or of another epoch than all are in */
+    uint64_t windows_absent;  /* windows of the array of which it had no samples */
+    uint64_t windows_dropped; /* its own windows dropped as late or of another epoch */
 } sonar_rank_status;
 
-enum { SONAR_RANKS_SHOWN = 64 }; /* all that there can be */
+enum { SONAR_RANKS_SHOWN = 64 }; /* the number of all conditions */
 
-/* What the control thread knows once a second. Copied by post. */
+/* The state of the daemon, made by the control thread once a second. Copied by post. */
 typedef struct sonar_status {
     sonar_params_facts params; /* the newest */
     sonar_ingest_counters ingest;
@@ -556,16 +558,16 @@ typedef struct sonar_status {
     uint64_t mvdr_bins, mvdr_bins_not_converged, mvdr_most_sweeps;
     double device_free_bytes;
     double uptime_s, load;     /* load: busy share of the data thread */
-    sonar_percentiles latency; /* last sample in -> published */
+    sonar_percentiles latency; /* from the last sample to publication */
     sonar_percentiles latency_part[SONAR_LATENCY_PARTS];
     double stage_us[SONAR_TIMED_STAGES]; /* last window */
     sonar_percentiles stage[SONAR_TIMED_STAGES][SONAR_STAGE_PARTS];
     double resident_bytes, locked_bytes; /* locked: never swapped out */
     double data_priority;                /* real-time, of the data thread; 0: none */
-    char backend[24];                    /* names of the backends at work */
-    char backend_text[240]; /* why it was set up again or replaced; "" if nothing happened */
+    char backend[24];                    /* names of the backends in use */
+    char backend_text[240];              /* why it was reopened or replaced; "" if it was not */
     sonar_element_health elements;
-    size_t ranks; /* 0: no other shares the array */
+    size_t ranks; /* 0: one process */
     sonar_rank_status rank[SONAR_RANKS_SHOWN];
     sonar_navigation navigation;
     sonar_recording record;
@@ -575,7 +577,7 @@ typedef struct sonar_status {
     sonar_block_clock block_clock[SONAR_BLOCK_CLOCKS_MOST];
     sonar_node_clock clock;
     char health[16]; /* "ok", "waiting", "degraded" */
-    char text[320];  /* the conditions in words, worst first */
+    char text[320];  /* the conditions as text, worst first */
     size_t conditions;
     sonar_condition condition[SONAR_CONDITIONS]; /* those that hold, worst first, each code once */
 } sonar_status;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What the stages have to be and how windows are cut into snapshots: all that an engine needs to
- * know of a configuration. */
+/* The stages' specifications and how windows are cut into snapshots: everything that an engine
+ * needs of a configuration. */
 #ifndef SONAR_SPECS_H
 #define SONAR_SPECS_H
 
@@ -15,11 +15,11 @@ typedef struct sonar_specs {
     size_t mvdr_lookback; /* samples before a window in which one of its snapshots may begin */
     sonar_dft_spec dft, mvdr_dft;
     sonar_cbf_spec cbf;
-    sonar_mvdr_spec mvdr;   /* meaningful if the MVDR is enabled */
+    sonar_mvdr_spec mvdr;   /* valid if the MVDR is enabled */
     sonar_mvdr_tones tones; /* of the MVDR's window; mvdr borrows it: not to be copied */
 } sonar_specs;
 
-/* Shape of a surface as the engine makes it; its rank, 0 for one that is not made. */
+/* Sets the shape of a surface as the engine makes it and returns its rank; 0: it is not made. */
 int sonar_specs_surface(const sonar_specs *specs, sonar_surface surface, size_t shape[2]);
 
 #endif

@@ -7,7 +7,7 @@
 
 enum { SONAR_TOPIC_MOST = 16 }; /* longest name, bytes */
 
-/* Of what the daemon publishes; a reader refuses a message of another one. */
+/* Schema of all published messages; a reader refuses messages of another schema. */
 #define SONAR_OUTPUT_SCHEMA "sonard/1"
 
 typedef enum sonar_axis {
@@ -38,8 +38,8 @@ typedef enum sonar_maker {
 } sonar_maker;
 
 typedef enum sonar_when {
-    SONAR_EACH_WINDOW = 0, /* while somebody subscribes to anything that matches */
-    SONAR_EACH_NAMED,      /* while somebody subscribes to a non-empty prefix of the name */
+    SONAR_EACH_WINDOW = 0, /* while there is any matching subscription */
+    SONAR_EACH_NAMED,      /* while there is a subscription to a non-empty prefix of the name */
     SONAR_EACH_SECOND
 } sonar_when;
 
@@ -56,7 +56,7 @@ typedef struct sonar_topic {
 
 extern const sonar_topic sonar_topic_table[SONAR_SURFACES];
 
-/* How long the axes are; 0 for what is not there. */
+/* Lengths of the axes; 0 for those that do not exist. */
 typedef struct sonar_extents {
     size_t channels, ranges;
     size_t cbf_directions, cbf_bins; /* bins: those of cbf.lofar */
@@ -64,15 +64,15 @@ typedef struct sonar_extents {
     uint32_t off; /* SONAR_WANT bits of surfaces that an option switches off */
 } sonar_extents;
 
-/* "unknown" for what is no topic. */
+/* "unknown" for a value that is no topic. */
 const char *sonar_topic_name(sonar_surface surface);
-/* Rank and shape of its array; rank 0, and shape 0, if it has none, one of its axes is empty or it
- * is off. */
+/* Sets the shape of its array and returns its rank; 0, and shape 0, if it has none, one of its axes
+ * is empty or it is off. */
 int sonar_topic_shape(sonar_surface surface, const sonar_extents *extents, size_t shape[2]);
-/* SONAR_WANT bits of the topics with this maker; of those that come then. */
+/* SONAR_WANT bits of the topics with this maker; of those published at these times. */
 uint32_t sonar_topics_by(sonar_maker maker);
 uint32_t sonar_topics_each(sonar_when when);
-/* The wanted topics and what they need. */
+/* The wanted topics and those they need. */
 uint32_t sonar_topics_needed(uint32_t wanted);
 
 #endif
