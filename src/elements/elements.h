@@ -42,15 +42,15 @@ typedef struct sonar_elements_spec {
     size_t sensors, channels;
     const uint32_t *channel; /* [sensor]; borrowed until destroy */
     const uint8_t *used;     /* [sensor]; 0: masked by hand, which is counted and not judged */
-    const float *scale;      /* [sensor] uPa per count, or 1: levels are compared after it; borrowed
-                                until destroy or a change */
+    const float *scale; /* [sensor] uPa per count, or 1: levels are compared after scaling by it;
+                           borrowed until destroy or a change */
     double fs_hz;
     size_t length, hop;     /* of the windows: a stretch is never longer */
     double low_hz, high_hz; /* the band that the beamformers use */
 } sonar_elements_spec;
 
-/* Rounds, each about a second: a fault is flagged and cleared, a sensor is taken out and comes back
- * after so many alike in a row. The time to come back doubles with every return. */
+/* Rounds, each about a second: after this many equal rounds in a row a fault is flagged or cleared,
+ * and a sensor is removed or returns. The time until it returns doubles each time. */
 enum {
     SONAR_ELEMENTS_FLAG_ROUNDS = 3,
     SONAR_ELEMENTS_CLEAR_ROUNDS = 5,
@@ -68,42 +68,42 @@ void sonar_elements_destroy(sonar_elements *elements);
 
 /* ---- data thread ----------------------------------------------------------------------------- */
 
-/* Samples of a stretch, the first of a window's. */
+/* Samples of a stretch, taken from the beginning of a window. */
 size_t sonar_elements_stretch(const sonar_elements *elements);
-/* Whether a window that begins with this sample has anything to measure. */
+/* True if there is something to measure in a window that begins with this sample. */
 bool sonar_elements_due(const sonar_elements *elements, uint64_t first_sample);
-/* Measures the next share of the sensors, on all workers of the host. Allocates nothing. */
+/* Measures the next group of sensors, on all workers of the host. Allocates nothing. */
 void sonar_elements_measure(sonar_elements *elements, uint64_t first_sample,
                             const sonar_buffer in[2], const float *missing);
 
-/* Where several ranks share the array, each measures its sensors and the root judges all, with
- * elements of the whole array that measure nothing. */
+/* Where several ranks share the array, each measures its sensors and the root judges all, with a
+ * sonar_elements of the whole array that measures nothing. */
 
-size_t sonar_elements_measure_bytes(void); /* of one sensor */
-/* A round is complete that nobody has judged yet. */
+size_t sonar_elements_measure_bytes(void); /* Size of one sensor's measures. */
+/* True if a round is complete and has not been judged. */
 bool sonar_elements_measured(const sonar_elements *elements);
-/* The sample with which its round began. */
+/* The first sample of its round. */
 uint64_t sonar_elements_began(const sonar_elements *elements);
-/* [sensor] what was measured, or that nothing was where no round is complete. Valid until go_on,
- * with which the next round may begin: a second after `began`, that of the rank that began last, so
- * that all ranks compare their sensors in the same window. */
+/* [sensor] the measures of a complete round, or marked invalid if none is complete. Valid until
+ * go_on, after which the next round may begin: a second after `began`, which is that of the rank
+ * that began last, so that all ranks measure in the same window. */
 const void *sonar_elements_tell(sonar_elements *elements);
 void sonar_elements_go_on(sonar_elements *elements, uint64_t began);
-/* What the ranks told, one rank's sensors behind the other's; sensor: their numbers in the array.
- * Not while sonar_elements_measured is true. */
+/* Sets the ranks' measures, one rank's sensors after the other's; sensor: their numbers in the
+ * array. Not while sonar_elements_measured is true. */
 void sonar_elements_take(sonar_elements *elements, const void *told, const uint32_t *sensor);
 
 /* ---- control thread -------------------------------------------------------------------------- */
 
-/* Other sensors masked by hand, another scale, as in the spec; scale is borrowed until the next
- * change. */
+/* Changes the sensors masked by hand and the scale, as in the spec; scale is borrowed until the
+ * next change. */
 void sonar_elements_change(sonar_elements *elements, const uint8_t *used, const float *scale);
-/* Judges the round that is complete, if one is. True if the mask has changed. */
+/* Judges a complete round, if there is one. True if the mask has changed. */
 bool sonar_elements_judge(sonar_elements *elements);
-/* [sensor] 1: to be taken out, for it has been dead, stuck or noisy, or hums in the band, for long
- * enough. At most a third of the used sensors. As of the last judge. */
+/* [sensor] 1: to be removed from the beams because it was dead, stuck or noisy, or hums in the
+ * band, for long enough. At most a third of the used sensors. As of the last judge. */
 const uint8_t *sonar_elements_mask(const sonar_elements *elements);
-/* The faults that are flagged; used: [sensor] those in the beams now. The others are in masked_auto
+/* Sets the flagged faults; used: [sensor] those in the beams now. The others are in masked_auto
  * unless they are masked by hand. */
 void sonar_elements_read(const sonar_elements *elements, const uint8_t *used,
                          sonar_element_health *health);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What measuring (data thread) and judging (control thread) share. */
+/* Shared by measuring (data thread) and judging (control thread). */
 #ifndef SONAR_ELEMENTS_INTERNAL_H
 #define SONAR_ELEMENTS_INTERNAL_H
 
@@ -23,26 +23,26 @@ struct measure {
     float octave[OCTAVES];           /* power of the Haar transform's coefficients, counts^2 */
     float probe;                     /* median power over the frequencies of the probes */
     float power;                     /* of all but the mean */
-    float hum[MAINS], beside[MAINS]; /* mean power of the lines, and beside them */
-    float step;                      /* smallest difference between neighbours, 0: there is none */
+    float hum[MAINS], beside[MAINS]; /* mean power on the lines, and beside them */
+    float step;                      /* smallest difference between neighbours, 0: all are equal */
     float same;                      /* share of samples equal to the one before */
-    uint64_t fingerprint;            /* of the samples compared; 0: they cannot be */
-    bool taken;                      /* nothing was missing */
+    uint64_t fingerprint;            /* hash of the samples compared; 0: they cannot be compared */
+    bool taken;                      /* no sample was missing */
     bool constant, zero, repeated, clipped;
 };
 
 /* In `seen`, above the bits of the faults: constant in a round in which no sensor is judged. */
 #define STILL (1u << SONAR_ELEMENT_FAULTS)
 
-/* Where a sensor stands with one fault, or with being taken out. */
+/* State of a sensor for one fault, or for its removal. */
 struct standing {
     uint16_t bad, good; /* rounds in a row */
     bool set;
 };
 
-#define NOBODY UINT32_MAX
+#define NO_SENSOR UINT32_MAX
 
-/* Whose turn it is with the measures. */
+/* Which thread may use the measures. */
 enum { TURN_MEASURE = 0, TURN_JUDGE };
 
 struct sonar_elements {
@@ -52,12 +52,13 @@ struct sonar_elements {
     size_t stretch;
     size_t first_octave, octaves; /* of the transform's; [0] is the highest */
     size_t band_first, band_end;  /* of the octaves, those that the band lies in */
-    size_t share;                 /* sensors of one window */
-    size_t block, blocks;         /* samples of one value for the lines, values; 0: no hum */
-    size_t harmonics;             /* below half the rate of these values */
-    float *line;                  /* [LINES][cos, sin][blocks], windowed */
-    size_t probed;                /* samples the probes look at */
-    float *probe;                 /* [PROBES][cos, sin][probed], windowed */
+    size_t share;                 /* sensors measured in one window */
+    size_t block, blocks; /* samples averaged to one value for the lines, number of values; 0: no
+                             hum detection */
+    size_t harmonics;     /* below half the rate of these values */
+    float *line;          /* [LINES][cos, sin][blocks], windowed */
+    size_t probed;        /* samples the probes look at */
+    float *probe;         /* [PROBES][cos, sin][probed], windowed */
     /* data thread */
     float *scratch; /* [worker][stretch + blocks] */
     size_t next;    /* sensor to be measured next */
@@ -67,7 +68,7 @@ struct sonar_elements {
     const float *missing;
     size_t end;
     _Atomic uint8_t *used; /* [sensor] not masked by hand: control writes, data reads */
-    /* whoever has the turn */
+    /* owned by the thread that has the turn */
     atomic_int turn;
     struct measure *measure; /* [sensor] */
     /* control thread */
@@ -77,11 +78,11 @@ struct sonar_elements {
     struct standing *out;             /* [sensor] */
     uint16_t *patience;               /* [sensor] rounds until it comes back */
     uint8_t *mask;                    /* [sensor] */
-    uint32_t *fed;                    /* [channel] the sensor it feeds, or NOBODY */
+    uint32_t *fed;                    /* [channel] the sensor it feeds, or NO_SENSOR */
     uint32_t *first; /* [firsts] hash table of the first sensor of each fingerprint */
     size_t firsts;   /* a power of two, twice the sensors or more */
     size_t judged, masked;
-    struct standing quiet; /* too little moves to judge a sensor by */
+    struct standing quiet; /* too little signal to judge sensors by */
 };
 
 static inline bool sonar_element_used(const struct sonar_elements *e, size_t sensor) {

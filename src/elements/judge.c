@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Judging: every sensor against the median of all, in dB, and for loud ones against its neighbours
- * too. Allocates nothing. */
+/* Judges every sensor against the median of all, in dB, and loud ones against their neighbours too.
+ * Allocates nothing. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -9,18 +9,18 @@
 
 enum { NEIGHBOURS = 2 /* on either side */, LEAST_SENSORS = 3, DEVIATIONS = 6 };
 static const double QUIET_DB = 12, LOUD_DB = 20, HUM_DB = 12, SMALL_ARRAY_DB = 72;
-/* So far above the median a sensor is noisy whatever its neighbours are: they may be as well, and a
- * ship in metres of the first of hundreds makes 40 dB. */
+/* Above this distance from the median a sensor is noisy whatever its neighbours are: they may be
+ * noisy as well, and a ship within metres of the first of hundreds of sensors makes 40 dB. */
 static const double ALONE_DB = 45;
 
 /* ---- robust statistics ----------------------------------------------------------------------- */
 
-/* Mean of the middle two of an even count; reorders. */
+/* Mean of the middle two of an even count; reorders the values. */
 static float median(float *value, size_t n) {
     float upper = sonar_median(value, n), lower = -FLT_MAX;
     if (n % 2)
         return upper;
-    for (size_t i = 0; i < n / 2; i++) /* quickselect has left the lower half in front */
+    for (size_t i = 0; i < n / 2; i++) /* after quickselect the lower half comes first */
         lower = fmaxf(lower, value[i]);
     return (lower + upper) / 2;
 }
@@ -29,7 +29,7 @@ struct spread {
     double middle, deviation; /* median; 1.4826 MAD */
 };
 
-/* Of the values that are not NaN. n: how many these are. */
+/* Over the values that are not NaN. n: how many these are. */
 static struct spread spread_of(sonar_elements *e, const float *value, size_t *n) {
     size_t count = 0;
     for (size_t s = 0; s < e->spec.sensors; s++)
@@ -45,7 +45,7 @@ static struct spread spread_of(sonar_elements *e, const float *value, size_t *n)
     return result;
 }
 
-/* Few sensors tell little about one another. */
+/* Few sensors are no reliable reference for one another. */
 static double margin_db(double least, size_t n, const struct spread *spread) {
     return fmax(least + SMALL_ARRAY_DB / (double)n, DEVIATIONS * spread->deviation);
 }
@@ -56,7 +56,7 @@ static bool judgeable(const sonar_elements *e, size_t s) {
     return sonar_element_used(e, s) && e->measure[s].taken;
 }
 
-/* The converter's step as the finest seen, and its noise. */
+/* The converter's step, estimated by the finest one seen, and its noise. */
 static double step_noise(const sonar_elements *e) {
     float step = FLT_MAX;
     for (size_t s = 0; s < e->spec.sensors; s++)
@@ -65,7 +65,7 @@ static double step_noise(const sonar_elements *e) {
     return step < FLT_MAX ? (double)step * (double)step / 12 : 0;
 }
 
-/* Whether there is enough signal to tell a constant sensor by: half the sensors at least move by
+/* True if there is enough signal to recognise a constant sensor: at least half the sensors vary by
  * half a step (rms). *n: how many were measured. */
 static bool is_loud_enough(sonar_elements *e, double noise, size_t *n) {
     for (size_t s = 0; s < e->spec.sensors; s++)
@@ -82,9 +82,9 @@ static float power_of(const struct measure *m, int quantity) {
                              : m->octave[quantity];
 }
 
-/* Levels in dB of the sensors that move, over the converter's noise; the others are NaN. */
+/* Levels in dB of the sensors that vary, over the converter's noise; NaN for the others. */
 static void fill_levels(sonar_elements *e, int quantity, double noise) {
-    if (quantity >= HUM) /* of one frequency only */
+    if (quantity >= HUM) /* its probes hear a single frequency only */
         noise /= (double)(quantity == PROBE ? e->probed : e->stretch);
     for (size_t s = 0; s < e->spec.sensors; s++) {
         const struct measure *m = &e->measure[s];
@@ -95,7 +95,7 @@ static void fill_levels(sonar_elements *e, int quantity, double noise) {
     }
 }
 
-/* Level over the median of the neighbours', which is the sensor's own where it has none. */
+/* Level relative to the median of its neighbours; without neighbours relative to itself. */
 static float over_neighbours(const sonar_elements *e, size_t s) {
     float near[2 * NEIGHBOURS];
     size_t n = 0;
@@ -143,7 +143,7 @@ static bool is_quiet(const sonar_elements *e, size_t s, size_t n, const struct s
     return (double)e->level[s] < all->middle - margin_db(QUIET_DB, n, all);
 }
 
-/* Dead by the probes until an octave says otherwise. */
+/* Dead by the probes, unless an octave has signal. */
 static void judge_probes(sonar_elements *e, double noise) {
     size_t n;
     fill_levels(e, PROBE, noise);
@@ -153,7 +153,7 @@ static void judge_probes(sonar_elements *e, double noise) {
             note(e, s, SONAR_ELEMENT_DEAD);
 }
 
-/* Noisy once an octave of the band says so. */
+/* Noisy if any octave of the band is. */
 static void judge_octaves(sonar_elements *e, double noise) {
     struct spread all, near;
     size_t n;
@@ -174,7 +174,7 @@ static void judge_octaves(sonar_elements *e, double noise) {
     }
 }
 
-/* What hum alone makes loud is no noise. */
+/* A sensor loud only because of hum is not noisy. */
 static void judge_hum(sonar_elements *e, double noise) {
     struct spread all, near;
     size_t n;
@@ -195,8 +195,8 @@ static void judge_hum(sonar_elements *e, double noise) {
     }
 }
 
-/* Samples that hardly ever change are stuck but for glitches, and so is a digitiser that sends one
- * block again and again; a quiet sensor's are not, for it is dead by its level. */
+/* Samples that hardly ever change are stuck except for glitches, and so is a digitiser that repeats
+ * one block. A quiet sensor is not stuck: its level makes it dead. */
 static void judge_samples(sonar_elements *e) {
     const float most_same = 0.9f;
     for (size_t s = 0; s < e->spec.sensors; s++) {
@@ -214,14 +214,15 @@ static void judge_samples(sonar_elements *e) {
 static uint32_t first_alike(sonar_elements *e, size_t s) {
     const uint64_t wanted = e->measure[s].fingerprint;
     size_t at = wanted & (e->firsts - 1);
-    while (e->first[at] != NOBODY && e->measure[e->first[at]].fingerprint != wanted)
+    while (e->first[at] != NO_SENSOR && e->measure[e->first[at]].fingerprint != wanted)
         at = (at + 1) & (e->firsts - 1);
-    if (e->first[at] == NOBODY)
+    if (e->first[at] == NO_SENSOR)
         e->first[at] = (uint32_t)s;
     return e->first[at];
 }
 
-/* Two hydrophones have noise of their own: wiring, a digitiser or a simulator made one of two. */
+/* Two hydrophones have different noise. Equal samples come from wiring, a digitiser or a simulator
+ * that duplicates one. */
 static void judge_identical(sonar_elements *e) {
     memset(e->first, 0xff, e->firsts * sizeof *e->first);
     for (size_t s = 0; s < e->spec.sensors; s++) {
@@ -244,8 +245,8 @@ static void count_round(struct standing *at, bool bad, unsigned set_after, unsig
     at->set = at->set ? at->good < clear_after : at->bad >= set_after;
 }
 
-/* Clipping says that the sea is louder than the converter, and a beam needs such sensors still. Hum
- * spoils nothing where the band holds none of it. */
+/* A clipped sensor is still needed by the beams, since the sea is louder than the converter. Hum
+ * outside the band does no harm. */
 static uint8_t spoiling(const sonar_elements *e) {
     uint8_t faults =
         1u << SONAR_ELEMENT_DEAD | 1u << SONAR_ELEMENT_STUCK | 1u << SONAR_ELEMENT_NOISY;
@@ -254,13 +255,13 @@ static uint8_t spoiling(const sonar_elements *e) {
     return faults;
 }
 
-/* Sensors that may be out: with fewer left, the others would judge less and less. */
+/* How many sensors may be removed: with fewer left, judging becomes unreliable. */
 static size_t most_out(const sonar_elements *e) {
     return (e->spec.sensors - e->masked) / 3;
 }
 
-/* More sensors repeat themselves than may be out: that is a digitiser, or a test tone without
- * noise, and the beams would be no better without a third of them. */
+/* If more sensors repeat themselves than may be removed, the cause is a digitiser, or a test tone
+ * without noise, and removing a third of them would not improve the beams. */
 static bool all_repeat(const sonar_elements *e) {
     size_t count = 0;
     for (size_t s = 0; s < e->spec.sensors; s++)
@@ -302,7 +303,7 @@ static void update_flags(sonar_elements *e) {
                         SONAR_ELEMENTS_FLAG_ROUNDS, SONAR_ELEMENTS_CLEAR_ROUNDS);
 }
 
-/* A sensor that is masked by hand is judged no more: what was found of it is forgotten. */
+/* Clears the state of a sensor masked by hand, which is not judged. */
 static void forget(sonar_elements *e, size_t s) {
     for (int i = 0; i < SONAR_ELEMENT_FAULTS; i++)
         e->fault[s * SONAR_ELEMENT_FAULTS + (size_t)i] = (struct standing){0};
@@ -322,7 +323,7 @@ void sonar_elements_change(sonar_elements *e, const uint8_t *used, const float *
     }
 }
 
-/* Every sensor against the others; true if the mask has changed. */
+/* Judges every sensor against the others; true if the mask has changed. */
 static bool judge_sensors(sonar_elements *e, double noise) {
     judge_probes(e, noise);
     judge_octaves(e, noise);
@@ -336,7 +337,7 @@ static bool judge_sensors(sonar_elements *e, double noise) {
     return update_mask(e);
 }
 
-/* Where too little moves nothing new is known of any sensor: what was found of them stays. */
+/* With too little signal nothing new is known of any sensor, so their states stay. */
 static void note_still(sonar_elements *e) {
     for (size_t s = 0; s < e->spec.sensors; s++)
         if (judgeable(e, s) && e->measure[s].constant)
@@ -366,7 +367,7 @@ const uint8_t *sonar_elements_mask(const sonar_elements *e) {
     return e->mask;
 }
 
-/* What else than a fault sensors are listed for. */
+/* Reasons other than faults for which sensors are listed. */
 enum { LISTED_TAKEN_OUT = SONAR_ELEMENT_FAULTS, LISTED_BY_HAND, LISTED_STILL };
 
 static bool is_listed(const sonar_elements *e, size_t s, int what, const uint8_t *used) {
@@ -378,7 +379,7 @@ static bool is_listed(const sonar_elements *e, size_t s, int what, const uint8_t
     return what == LISTED_BY_HAND ? by_hand : !by_hand && !used[s];
 }
 
-/* Sensors with that fault, those that are masked, by hand or automatically, or that stand still. */
+/* Sensors with that fault, those masked by hand or automatically, or those that do not vary. */
 static sonar_element_list list_of(const sonar_elements *e, int what, const uint8_t *used) {
     sonar_element_list list = {0};
     for (size_t s = 0; s < e->spec.sensors; s++)
@@ -387,7 +388,7 @@ static sonar_element_list list_of(const sonar_elements *e, int what, const uint8
             list.used += used[s];
         }
     for (size_t c = 0; c < e->spec.channels && list.sensors.count; c++)
-        if (e->fed[c] != NOBODY && is_listed(e, e->fed[c], what, used))
+        if (e->fed[c] != NO_SENSOR && is_listed(e, e->fed[c], what, used))
             sonar_channel_set_add(&list.channels, (uint32_t)c, 1);
     return list;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Measuring: levels by octave, lines of the mains, steps and rails of one sensor after the other.
- * Sums run in lanes, so that their order is fixed and the vector unit is used. */
+/* Measures levels by octave, mains lines, steps and rails, one sensor after the other. Sums run in
+ * lanes, so that their order is fixed and the vector unit is used. */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -15,17 +15,17 @@ enum {
     TASK = 64,  /* sensors of one task */
     LEAST_DETAILS = 32,
     LEAST_STRETCH = 128,
-    COMPARED = 64,      /* samples by which identical and repeated ones are told */
-    LEAST_PERIOD = 128, /* of what is repeated: a tone's may be shorter */
+    COMPARED = 64,      /* samples compared for identical and repeated ones */
+    LEAST_PERIOD = 128, /* of repeated samples: a tone's period may be shorter */
     STRETCH_SAMPLES = 1024
 };
 typedef float lanes __attribute__((vector_size(LANES * sizeof(float))));
 typedef int32_t marks __attribute__((vector_size(LANES * sizeof(int32_t)))); /* -1 or 0 a lane */
 
 static const double STRETCH_S = 0.4, LEAST_HUM_S = 0.3, LINE_RATE_HZ = 500;
-/* Of all sensors, so many samples are looked at in one window: 0.1 to 0.2 s of one processor. */
+/* Samples of all sensors measured in one window: 0.1 to 0.2 s of one processor. */
 static const size_t WINDOW_SAMPLES = (size_t)1 << 26;
-/* A round is spread over as many windows at most. */
+/* A round is spread over this many windows at most. */
 enum { WINDOWS_MOST = 16 };
 
 /* ---- create ---------------------------------------------------------------------------------- */
@@ -35,8 +35,8 @@ static size_t stretch_of(const sonar_elements_spec *spec) {
     return sonar_min_size(spec->length, most);
 }
 
-/* Octave o of the transform is fs / 2^(o + 2) .. fs / 2^(o + 1). One on either side of the band is
- * taken too, and only those with enough coefficients. */
+/* Octave o of the transform is fs / 2^(o + 2) .. fs / 2^(o + 1). Uses the band's octaves and one on
+ * either side, and of these only octaves with enough coefficients. */
 static void choose_octaves(sonar_elements *e) {
     const sonar_elements_spec *s = &e->spec;
     size_t last = 0, top = 0, low = 0;
@@ -187,7 +187,7 @@ static void gather(const sonar_buffer in[2], size_t channel, size_t samples, flo
     }
 }
 
-/* The extremes, the smallest step that is not 0, and how many steps are. */
+/* The extremes, the smallest nonzero step, and the number of nonzero steps. */
 struct extent {
     float low, high, step;
     size_t same;
@@ -202,7 +202,7 @@ static inline __attribute__((always_inline)) void replace(const marks *where, co
     *to = (lanes)((*where & (marks)*by) | (~*where & (marks)*to));
 }
 
-/* Samples are finite: frames with others are refused. */
+/* Samples are finite: frames with other values are refused. */
 SONAR_MULTIARCH static struct extent extent_of(const float *x, size_t n) {
     lanes low = (lanes){0} + x[0], high = low, step = (lanes){0} + FLT_MAX;
     marks same = {0};
@@ -243,7 +243,7 @@ SONAR_MULTIARCH static struct extent extent_of(const float *x, size_t n) {
     return all;
 }
 
-/* Samples at the rails, and within a 64th of the span of them. */
+/* Samples at the rails, and within a 64th of their span. */
 SONAR_MULTIARCH static void count_rails(const float *x, size_t n, const struct extent *extent,
                                         size_t at[2], size_t beside[2]) {
     const float near = (extent->high - extent->low) / 64;
@@ -258,8 +258,8 @@ SONAR_MULTIARCH static void count_rails(const float *x, size_t n, const struct e
     beside[0] = near_low - low, beside[1] = near_high - high;
 }
 
-/* A distribution thins out towards its end; a rail gathers what lies beyond it. Where the span is
- * few steps of the converter, that cannot be told. */
+/* A distribution thins out towards its end, while a rail collects all values beyond it. If the span
+ * is only a few steps of the converter, the two cannot be distinguished. */
 static bool is_clipped(const float *x, size_t n, const struct extent *extent) {
     enum { LEAST = 4 };
     size_t at[2], beside[2];
@@ -304,7 +304,7 @@ SONAR_MULTIARCH static float dot(const float *x, const float *y, size_t n) {
     return all;
 }
 
-/* Finite, for what is computed from huge samples may not be. */
+/* Limits to finite values, since sums of huge samples overflow. */
 static float bounded(float power) {
     return power <= FLT_MAX ? power : FLT_MAX;
 }
@@ -315,7 +315,8 @@ static float power_at(const float *x, const float *oscillation, size_t n) {
     return re * re + im * im;
 }
 
-/* The median is that of the sea between the tones, whose nodes a sound sensor may lie in. */
+/* The median is the level of the sea between the tones; a good sensor may lie in a node of a tone.
+ */
 static float probe(const sonar_elements *e, const float *x) {
     float power[PROBES];
     for (size_t i = 0; i < PROBES; i++)
@@ -329,12 +330,12 @@ static void average_blocks(const sonar_elements *e, const float *x, float *to) {
         to[i] = (float)(sum_of(x + i * e->block, e->block) / (double)e->block);
 }
 
-/* A quarter of the way in dB: few values scatter by several. */
+/* A quarter of the way in dB, since means of few values scatter by several dB. */
 static float smooth(float before, float now) {
     return before > 0 && now > 0 ? before * powf(now / before, 0.25f) : now;
 }
 
-/* Mean power of the harmonics, and of what lies beside them. */
+/* Mean power of the harmonics, and of the frequencies beside them. */
 static void measure_hum(const sonar_elements *e, const float *value, struct measure *m) {
     for (size_t mains = 0; mains < MAINS; mains++) {
         float on = 0, beside = 0;
@@ -350,7 +351,7 @@ static void measure_hum(const sonar_elements *e, const float *value, struct meas
     }
 }
 
-/* Coefficients of one octave, and what is left for the next: their power, summed. */
+/* Power of the coefficients of one octave; leaves the input of the next octave in place. */
 SONAR_MULTIARCH static float haar(float *x, size_t n) {
     float sum[LANES] = {0}, all = 0;
     size_t i = 0;
@@ -383,7 +384,7 @@ static void measure_octaves(const sonar_elements *e, float *x, struct measure *m
     }
 }
 
-/* Whether COMPARED samples move so much that equal ones are no chance. */
+/* True if COMPARED samples vary so much that equal ones are no coincidence. */
 static bool is_lively(const float *x) {
     size_t moves = 0;
     for (size_t i = 1; i < COMPARED; i++)
@@ -391,8 +392,8 @@ static bool is_lively(const float *x) {
     return moves >= COMPARED / 2;
 }
 
-/* Whether the stretch's first samples come again in it, but not at once, as those of a short tone's
- * period do. A longer period is told from a block by noise alone. */
+/* True if the stretch's first samples come again in it, but not at once as with a short tone's
+ * period. With a longer period only noise distinguishes a tone from a repeated block. */
 static bool is_repeated(const float *x, size_t n) {
     size_t lag = 1;
     for (; lag + COMPARED <= n; lag++)
@@ -426,8 +427,8 @@ static void measure_sensor(const sonar_elements *e, size_t channel, float *x, st
     measure_octaves(e, x, m);
 }
 
-/* One number for the samples: the same samples give the same one, others by chance alone. The
- * window counts, since other ranks may have begun their round in another one. */
+/* A hash of the samples. It includes the window, since other ranks may have begun their round in
+ * another one. */
 static uint64_t fingerprint(const float *x, uint64_t first_sample) {
     uint64_t mixed = first_sample, two;
     for (size_t i = 0; i < COMPARED; i += sizeof two / sizeof *x) {

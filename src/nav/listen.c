@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The thread that listens: NMEA by UDP or on a serial line, JSON from a publisher. It sleeps until
- * something comes, and takes a limited share at a time. */
+/* The thread that reads NMEA by UDP or from a serial line, and JSON from a publisher. It sleeps
+ * until data come, and reads a limited amount at a time. */
 #include <cjson/cJSON.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -46,7 +46,7 @@ static void close_line(sonar_nav *nav) {
     nav->fd = -1;
 }
 
-/* Raw, 8N1, as IEC 61162-1 and -2 want it. */
+/* Raw, 8N1, as in IEC 61162-1 and -2. */
 static sonar_code open_serial(sonar_nav *nav, sonar_error *err) {
     struct termios line;
     nav->line_bytes = 0;
@@ -63,7 +63,7 @@ static sonar_code open_serial(sonar_nav *nav, sonar_error *err) {
     return SONAR_OK;
 }
 
-/* An adapter that was pulled out and is back. */
+/* Reopens an adapter that was unplugged and is back. */
 static void open_again(sonar_nav *nav) {
     sonar_error quiet;
     if (open_serial(nav, &quiet) == SONAR_OK)
@@ -74,7 +74,7 @@ static void open_again(sonar_nav *nav) {
 
 /* ---- NMEA ------------------------------------------------------------------------------------ */
 
-/* Values hold for the moment when they come: most sentences have no time of their own. */
+/* Values get the time of their arrival: most sentences have no time of their own. */
 static void take_sentence(sonar_nav *nav, const char *text, size_t bytes) {
     static const sonar_nav_counter of[] = {[SONAR_NMEA_TAKEN] = SONAR_NAV_TAKEN,
                                            [SONAR_NMEA_OTHER] = SONAR_NAV_OTHER,
@@ -101,7 +101,7 @@ void sonar_nav_take_bytes(sonar_nav *nav, const char *bytes, size_t n) {
 }
 
 static void read_nmea(sonar_nav *nav) {
-    char bytes[DATAGRAM_BYTES_MOST]; /* what does not fit of one is gone */
+    char bytes[DATAGRAM_BYTES_MOST]; /* the rest of a longer datagram is lost */
     const ssize_t n = read(nav->fd, bytes, sizeof bytes);
     if (n > 0) {
         if (nav->datagrams)
@@ -131,10 +131,10 @@ static sonar_code take_number(const cJSON *item, double low, double high, sonar_
     return SONAR_OK;
 }
 
-/* Members by other names are what others add. */
+/* Members with other names are ignored. */
 static sonar_code take_member(const cJSON *item, int64_t *utc_ns, sonar_nav_values *to,
                               sonar_error *err) {
-    const double utc_most_ns = 4e18; /* the year 2096; no difference of two overflows */
+    const double utc_most_ns = 4e18; /* the year 2096; no difference of two times overflows */
     if (!strcmp(item->string, "utc_ns")) {
         const sonar_code code = take_number(item, 0, utc_most_ns, err);
         if (!code)
@@ -169,7 +169,7 @@ sonar_code sonar_nav_parse(const char *text, size_t bytes, int64_t *utc_ns, sona
     return code;
 }
 
-/* The last part counts: a topic may stand before it. */
+/* Uses the last part: a topic may precede it. */
 static void read_message(sonar_nav *nav) {
     zmq_msg_t part;
     int more = 1;

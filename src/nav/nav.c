@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What was told, and the heading at any time. The thread that listens is in listen.c. */
+/* The values received, and the heading at any time. listen.c has the thread that reads them. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,14 +25,15 @@ void sonar_nav_range(sonar_nav_quantity quantity, double *low, double *high) {
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* Readers that see an odd number of changes, or another one afterwards, begin again. Under the
- * lock. All accesses are in one order: headings are few. */
+/* Readers that see an odd number of changes, or another number afterwards, repeat. Under the lock.
+ * All accesses are sequentially consistent: headings are rare. */
 static void add_heading(sonar_nav *nav, double deg, int64_t utc_ns, bool held) {
     const unsigned begun = atomic_load(&nav->changes) + 1;
     size_t count = atomic_load(&nav->count);
     const size_t last = (count + HEADINGS - 1) % HEADINGS;
     if (count && utc_ns < atomic_load(&nav->heading[last].utc_ns))
-        count = 0; /* the clock was set back, or another one tells now: the rest is worthless */
+        count =
+            0; /* the clock was set back, or the source has changed: older values are discarded */
     else if (count && utc_ns == atomic_load(&nav->heading[last].utc_ns))
         count--;
     atomic_store(&nav->changes, begun);
@@ -44,8 +45,8 @@ static void add_heading(sonar_nav *nav, double deg, int64_t utc_ns, bool held) {
     atomic_store(&nav->changes, begun + 1);
 }
 
-/* A compass counts where no true heading has come for a while, nor one whose time is far from now:
- * the clock was set back, or another one told it. */
+/* A compass is used if no true heading has come for a while, or if the last true heading's time is
+ * far from now because the clock was set back or another source gave it. */
 static bool is_heading(const sonar_nav *nav, const sonar_nav_values *v, int64_t utc_ns,
                        double *deg) {
     if (v->known & 1u << SONAR_NAV_HEADING) {
@@ -92,15 +93,15 @@ static struct point point_at(sonar_nav *nav, size_t i) {
     return (struct point){atomic_load(&h->utc_ns), atomic_load(&h->deg)};
 }
 
-/* Two headings that are farther apart than any ship turns are of two instruments, or came late
- * together, and are no turn. */
+/* Two headings farther apart than any ship turns are from two instruments, or came late together,
+ * and are not interpolated. */
 static bool is_turn(struct point last, struct point before, double step_s) {
     const double fastest_deg_per_s = 30;
     return fabs(remainder(last.deg - before.deg, 360)) <= fastest_deg_per_s * step_s;
 }
 
-/* Behind the newest value the turn goes on for as long as the last two were apart, then the heading
- * stays until it is stale. */
+/* After the newest value the turn is extrapolated for as long as the last two were apart; then the
+ * heading stays until it is stale. */
 static bool beyond(const sonar_nav *nav, struct point last, struct point before, bool two,
                    bool held, int64_t utc_ns, double *deg) {
     const double since_s = (double)(utc_ns - last.utc_ns) * 1e-9;
@@ -133,7 +134,7 @@ static bool find(sonar_nav *nav, int64_t utc_ns, double *deg) {
         }
         after = before;
     }
-    *deg = after.deg; /* before the first value: as good as after the last one */
+    *deg = after.deg; /* before the first value: the same tolerance as after the last one */
     return held || (double)(after.utc_ns - utc_ns) * 1e-9 <= nav->spec.stale_after_s;
 }
 

@@ -26,7 +26,7 @@ static int hex(char c) {
                                   : -1;
 }
 
-/* $...*hh: all between is of it, exclusive-or. */
+/* $...*hh: exclusive-or of all bytes between. */
 static sonar_nmea check(const char *s, size_t bytes) {
     if (bytes < 9 || bytes > SONAR_NMEA_BYTES_MOST || s[0] != '$')
         return SONAR_NMEA_MALFORMED;
@@ -180,7 +180,7 @@ sonar_nmea sonar_nmea_read(const char *sentence, size_t bytes, double *variation
         return good;
     if (!split(sentence, bytes, &f))
         return SONAR_NMEA_MALFORMED;
-    if (strlen(f.field[0]) != 5) /* $P...: a maker's own */
+    if (strlen(f.field[0]) != 5) /* $P...: proprietary */
         return SONAR_NMEA_OTHER;
     for (size_t i = 0; i < sizeof sentences / sizeof *sentences; i++)
         if (!strcmp(f.field[0] + 2, sentences[i].type))

@@ -1,26 +1,23 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/*
- * NMEA 0183: sentences of own ship's navigation. Debian has no library for it but gpsd's, which
- * needs gpsd running; six sentences with their checksums are little enough to read strictly here.
- * Any thread.
- */
+/* NMEA 0183: sentences of own ship's navigation. Debian's only library for it is gpsd's, which
+ * needs gpsd running; six sentences and their checksums are read here strictly. Any thread. */
 #ifndef SONAR_NMEA_H
 #define SONAR_NMEA_H
 
 #include "nav/nav.h"
 
 typedef enum sonar_nmea {
-    SONAR_NMEA_TAKEN = 0, /* something in it is known now */
-    SONAR_NMEA_OTHER,     /* a sentence that is not read, or one without a valid value */
-    SONAR_NMEA_CHECKSUM,  /* none, or a wrong one */
+    SONAR_NMEA_TAKEN = 0, /* at least one value was read */
+    SONAR_NMEA_OTHER,     /* a sentence of another type, or without a valid value */
+    SONAR_NMEA_CHECKSUM,  /* no checksum, or a wrong one */
     SONAR_NMEA_MALFORMED
 } sonar_nmea;
 
 enum { SONAR_NMEA_BYTES_MOST = 120 }; /* the standard says 82; proprietary ones are longer */
 
-/* Reads one sentence, without its line end, of any talker: HDT, THS, HDG, RMC, VTG, GGA. Values of
- * it are added to `to`. *variation_deg is the magnetic variation, NaN as long as it is unknown: RMC
- * and HDG tell it, and an HDG without it is read with the last one. */
+/* Reads one sentence, without its line end, of any talker: HDT, THS, HDG, RMC, VTG, GGA, and adds
+ * its values to `to`. *variation_deg is the magnetic variation, NaN as long as it is unknown: RMC
+ * and HDG give it, and an HDG without it uses the last one. */
 sonar_nmea sonar_nmea_read(const char *sentence, size_t bytes, double *variation_deg,
                            sonar_nav_values *to);
 
