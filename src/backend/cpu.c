@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The CPU as a backend: everything runs at once, so queues and events carry nothing. */
+/* The CPU as a backend: all work runs immediately, so queues and events are empty. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +37,7 @@ void sonar_backend_cpu_describe(const sonar_host *host, char *description, size_
 static sonar_code buffer_create(const sonar_backend *backend, sonar_space space, sonar_dtype dtype,
                                 int rank, const size_t *shape, sonar_buffer *buffer,
                                 sonar_error *err) {
-    (void)backend, (void)space; /* one memory serves all */
+    (void)backend, (void)space; /* all spaces are the same memory */
     *buffer = sonar_buffer_view(NULL, dtype, rank, shape);
     buffer->data = sonar_alloc(buffer->bytes, 1);
     if (!buffer->data)

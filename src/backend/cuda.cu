@@ -39,7 +39,8 @@ sonar_code sonar_cuda_check(cudaError_t status, const char *part, const char *fi
                             const char *call, sonar_error *err) {
     if (status == cudaSuccess)
         return SONAR_OK;
-    cudaGetLastError(); /* what has been reported must not be met again by the next call */
+    cudaGetLastError(); /* clears the reported error, so that the next call does not return it again
+                         */
     const char *name = strrchr(file, '/');
     char where[160];
     snprintf(where, sizeof where, "%s (%s:%d)", part, name ? name + 1 : file, line);
@@ -51,7 +52,7 @@ sonar_code sonar_cuda_check(cudaError_t status, const char *part, const char *fi
 
 static __global__ void nothing() {}
 
-/* What CUDA's own texts leave to guess. */
+/* Explains errors whose text in CUDA is not enough. */
 static sonar_code no_device(cudaError_t status, sonar_error *err) {
     cudaGetLastError();
     switch (status) {
@@ -69,7 +70,7 @@ static sonar_code no_device(cudaError_t status, sonar_error *err) {
     }
 }
 
-/* Is device `index` there and are there kernels for it? */
+/* True if device `index` exists and there are kernels for it. */
 static sonar_code probe(size_t index, char *description, size_t bytes, sonar_error *err) {
     int count = 0;
     cudaDeviceProp device;
@@ -103,9 +104,9 @@ static sonar_code use(const sonar_backend *backend, sonar_error *err) {
 
 /* ---- buffers --------------------------------------------------------------------------------- */
 
-/* From here on pinned memory lies in huge pages, as sonar_alloc asks for them: cudaHostAlloc's
- * small ones have whoever writes a sample ring in long strides spend its time on looking pages up.
- */
+/* Allocates pinned memory in huge pages from here on, as sonar_alloc does. With cudaHostAlloc's
+ * small pages, a thread that writes a sample ring with large strides spends its time on page
+ * lookups. */
 static const size_t registered_bytes = (size_t)64 << 20;
 
 static sonar_code allocate_host(size_t bytes, void **data, sonar_error *err) {
@@ -150,7 +151,7 @@ static sonar_code allocate(sonar_space space, size_t bytes, void **data, sonar_e
 static sonar_code buffer_create(const sonar_backend *backend, sonar_space space, sonar_dtype dtype,
                                 int rank, const size_t *shape, sonar_buffer *buffer,
                                 sonar_error *err) {
-    (void)backend; /* the thread's device, as `use` has set it: here and below */
+    (void)backend; /* the thread's device, as set by `use`: here and below */
     *buffer = sonar_buffer_view(NULL, dtype, rank, shape);
     buffer->space = space;
     return buffer->bytes ? allocate(space, buffer->bytes, &buffer->data, err) : SONAR_OK;
@@ -193,7 +194,7 @@ static void queue_destroy(sonar_queue *queue) {
 
 /* ---- copies ---------------------------------------------------------------------------------- */
 
-/* Rows of bytes; a single one for what is dense. */
+/* Rows of bytes; dense buffers are a single row. */
 struct layout {
     size_t rows, row, from_step, to_step;
 };
@@ -212,7 +213,8 @@ static cudaMemcpyKind kind_of(bool from_device, bool to_device) {
     return to_device ? cudaMemcpyHostToDevice : cudaMemcpyHostToHost;
 }
 
-/* Row by row, for a single one and for rows farther apart than CUDA's copies of several go. */
+/* Copies row by row, for a single row and for rows farther apart than CUDA's copies of several rows
+ * support. */
 static sonar_code copy_each(const void *from, void *to, const struct layout &l, cudaMemcpyKind kind,
                             cudaStream_t stream, sonar_error *err) {
     sonar_code code = SONAR_OK;
@@ -243,8 +245,8 @@ static sonar_code copy(sonar_queue *queue, const sonar_buffer *from, sonar_buffe
                       err);
 }
 
-/* A waiting thread sleeps, at least after `awake`: the daemon shares its processors with the
- * digitisers' readers. */
+/* A waiting thread sleeps, at least after `awake`, because the daemon shares its processors with
+ * the digitisers' readers. */
 static sonar_code event_create(const sonar_backend *backend, sonar_event **event,
                                sonar_error *err) {
     (void)backend;
@@ -276,12 +278,13 @@ static sonar_code wait(sonar_queue *queue, sonar_event *event, sonar_error *err)
     return CUDA_CHECK("cuda", cudaStreamWaitEvent(queue->stream, event->event, 0), err);
 }
 
-/* To be woken takes longer than a copy. Whether the event failed is asked by who waits asleep. */
+/* Polls first, since waking up takes longer than a copy. The sleeping wait below reports a failed
+ * event. */
 static void await_awake(cudaEvent_t event) {
     const auto end = std::chrono::steady_clock::now() + awake;
     while (cudaEventQuery(event) == cudaErrorNotReady && std::chrono::steady_clock::now() < end)
         ;
-    cudaGetLastError(); /* or the next launch would be blamed for "not ready" */
+    cudaGetLastError(); /* otherwise the next launch would report "not ready" */
 }
 
 static sonar_code finish(sonar_event *event, sonar_error *err) {
@@ -294,7 +297,7 @@ static sonar_code elapsed(sonar_event *from, sonar_event *to, double *us, sonar_
     float ms = 0;
     cudaError_t status = cudaEventElapsedTime(&ms, from->event, to->event);
     if (status == cudaErrorNotReady) {
-        cudaGetLastError(); /* or the next launch would be blamed for it */
+        cudaGetLastError(); /* otherwise the next launch would report it */
         return sonar_fail(err, SONAR_ESTATE, "cuda", "the event has not happened yet");
     }
     CUDA_TRY("cuda", status, err);
@@ -316,7 +319,7 @@ static sonar_code graph_begin(sonar_queue *queue, sonar_error *err) {
     return SONAR_OK;
 }
 
-/* Uploading it now saves the first run from doing so. */
+/* Uploads it now, so that the first run does not have to. */
 static sonar_code instantiate(sonar_queue *queue, cudaGraph_t recorded, sonar_graph *graph,
                               sonar_error *err) {
     CUDA_TRY("cuda", cudaGraphInstantiate(&graph->exec, recorded, 0), err);

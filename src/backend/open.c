@@ -25,7 +25,7 @@ static sonar_code load(const char *name, const char *plugin_dir, const sonar_plu
     if (code)
         return code;
     sonar_plugin_entry entry;
-    *(void **)&entry = symbol; /* the form POSIX gives for functions */
+    *(void **)&entry = symbol; /* POSIX requires this form for function pointers */
     const sonar_plugin_ops *found = entry();
     if (!found)
         return sonar_fail(err, SONAR_EUNAVAILABLE, path, "%s gives nothing: not a sonard plugin",
@@ -53,7 +53,7 @@ static void use_cpu(const sonar_host *host, sonar_backend_choice *choice) {
     sonar_backend_cpu_describe(host, choice->description, sizeof choice->description);
 }
 
-/* A node without a GPU has no plugin, and nothing is wrong with it. */
+/* A node without a GPU has no plugin, which is not an error. */
 static bool has_plugin(const char *name, const char *plugin_dir) {
     char path[512];
     snprintf(path, sizeof path, "%s/libsonar-%s.so", plugin_dir ? plugin_dir : "", name);

@@ -9,19 +9,19 @@
 typedef struct sonar_backend_choice {
     const sonar_backend *backend;
     const sonar_plugin_ops *plugin; /* that opened it; NULL for the CPU's */
-    char description[192];          /* the hardware, in words */
-    char reason[512];               /* why this one, one sentence */
+    char description[192];          /* the hardware, as text */
+    char reason[512];               /* the reason for this choice, one sentence */
 } sonar_backend_choice;
 
-/* The backend that is always there; needs no opening. */
+/* The backend that always exists; needs no opening. */
 const sonar_backend *sonar_backend_cpu(void);
-/* Its hardware in words. */
+/* Its hardware, as text. */
 void sonar_backend_cpu_describe(const sonar_host *host, char *description, size_t bytes);
 
-/* Opens the device host->device of "cpu", of a plugin by its name (its absence is an error with its
- * reason) or of "auto" (a plugin if there is a usable one, else the CPU; never an error).
- * plugin_dir NULL: the loader's own search path. A loaded plugin is never unloaded. The choice is
- * the caller's to close. Control thread, at start. */
+/* Opens the device host->device of "cpu", of a plugin by its name (a missing plugin is an error
+ * with its reason) or of "auto" (a plugin if a usable one exists, else the CPU; never an error).
+ * plugin_dir NULL: the loader's search path. A loaded plugin is never unloaded. The caller closes
+ * the choice. Control thread, at start. */
 sonar_code sonar_backend_open(const char *name, const char *plugin_dir, const sonar_host *host,
                               sonar_backend_choice *choice, sonar_error *err);
 /* Loads libsonar-NAME.so, which is never unloaded, and finds its symbol; writes its name to
@@ -29,7 +29,7 @@ sonar_code sonar_backend_open(const char *name, const char *plugin_dir, const so
 sonar_code sonar_plugin_load(const char *name, const char *plugin_dir, const char *symbol,
                              char *path, size_t bytes, void **found, sonar_error *err);
 
-/* After all that was made with its backend is gone. An empty choice is allowed. */
+/* Call it after everything made with its backend is destroyed. An empty choice is allowed. */
 void sonar_backend_close(sonar_backend_choice *choice);
 
 #endif

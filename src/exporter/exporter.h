@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/*
- * The status for Prometheus: a thread of its own answers GET /metrics and GET /healthz on a
- * loopback port, from the last status that was posted. It waits for nobody but its clients, of whom
- * a few at a time are served for a few seconds each; no other thread waits for it.
- */
+/* The status for Prometheus: a thread of its own answers GET /metrics and GET /healthz on a
+ * loopback port, from the last posted status. It serves a few clients at a time, for a few seconds
+ * each, and no other thread waits for it. */
 #ifndef SONAR_EXPORTER_H
 #define SONAR_EXPORTER_H
 
@@ -16,9 +14,9 @@ typedef struct sonar_exporter sonar_exporter;
 /* address: as sonar_loopback_read takes it. SONAR_EUNAVAILABLE: built without libmicrohttpd, or the
  * port is taken; SONAR_ENOMEM. Control thread, as all of these. */
 sonar_code sonar_exporter_create(const char *address, sonar_exporter **exporter, sonar_error *err);
-/* Where it listens, with the port that the system picked for port 0. */
+/* The address it listens on, with the port that the system chose for port 0. */
 uint16_t sonar_exporter_port(const sonar_exporter *exporter);
-/* Takes copies; NULL exporter: nothing happens. */
+/* Copies the status; a NULL exporter is ignored. */
 void sonar_exporter_post(sonar_exporter *exporter, const sonar_status *status,
                          const sonar_ingest_report *stream);
 /* Ends the thread and all connections. */

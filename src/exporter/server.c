@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 
 enum { CONNECTIONS_MOST = 8, IDLE_S = 5, REQUEST_BYTES = 16384 };
-static const int64_t request_within_ns = 4000000000; /* and a second until it is looked at */
+static const int64_t request_within_ns = 4000000000; /* plus a second until it is checked */
 
 typedef struct connection {
     bool open;
@@ -24,7 +24,7 @@ typedef struct connection {
 
 struct sonar_exporter {
     struct MHD_Daemon *daemon;
-    pthread_mutex_t lock; /* held for copies only */
+    pthread_mutex_t lock; /* held only for copying */
     connection connection[CONNECTIONS_MOST];
     bool posted;
     sonar_status status;
@@ -35,7 +35,7 @@ struct sonar_exporter {
     } seen;
 };
 
-/* False: nothing has been posted yet. */
+/* False: no status has been posted yet. */
 static bool look(sonar_exporter *e) {
     pthread_mutex_lock(&e->lock);
     const bool posted = e->posted;
@@ -56,7 +56,7 @@ static enum MHD_Result answer(struct MHD_Connection *connection, unsigned code, 
     if (!response)
         return MHD_NO;
     MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
-    /* one request each, so that the time for a request is that for a connection */
+    /* one request per connection, so that the connection's time limit is the request's */
     MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
     if (code == MHD_HTTP_METHOD_NOT_ALLOWED)
         MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
@@ -114,7 +114,7 @@ static enum MHD_Result handle(void *arg, struct MHD_Connection *connection, cons
 
 /* ---- connections ----------------------------------------------------------------------------- */
 
-/* The server's thread, when one has come and before its descriptor is closed. */
+/* Called by the server's thread for a new connection and before its descriptor is closed. */
 static void follow(void *arg, struct MHD_Connection *from, void **own,
                    enum MHD_ConnectionNotificationCode what) {
     sonar_exporter *e = arg;
@@ -132,7 +132,7 @@ static void follow(void *arg, struct MHD_Connection *from, void **own,
     pthread_mutex_unlock(&e->lock);
 }
 
-/* libmicrohttpd's time limit begins again with every byte: ends those that are there for too long.
+/* libmicrohttpd's time limit restarts with every byte: ends connections that have lasted too long.
  * Under the lock. */
 static void end_slow(sonar_exporter *e) {
     const int64_t now_ns = sonar_monotonic_ns();

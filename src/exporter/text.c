@@ -20,7 +20,7 @@ static void put_number(FILE *to, double value) {
         fprintf(to, "%.17g\n", value);
 }
 
-/* Seconds and hertz are written out, and what only grows ends in _total. */
+/* Seconds and hertz are written in full, and counters end in _total. */
 static void name_of(const sonar_metric *m, char name[96]) {
     int used = snprintf(name, 96, "sonard_%s", m->path);
     for (char *dot = name; (dot = strchr(dot, '.'));)
@@ -60,7 +60,7 @@ static void put_metric(const sonar_metric *m, const sonar_status *status, FILE *
 
 /* ---- times ----------------------------------------------------------------------------------- */
 
-/* labels: "" or "stage=\"dft\",". An edge excludes what equals it, by a nanosecond. */
+/* labels: "" or "stage=\"dft\",". An edge excludes values equal to it, by a nanosecond. */
 static void put_histogram(FILE *to, const char *name, const char *labels,
                           const sonar_percentiles *times) {
     const int length = (int)strlen(labels) - (*labels != '\0');
