@@ -18,8 +18,8 @@
 #include <string.h>
 
 enum { WINDOW_THREADS = 256, SELECT_TILE = 32, SELECT_ROWS = 8, CLEAR_THREADS = 256 };
-/* So many sensors are one thread block's of the fused kernel, where every multiprocessor gets so
- * many of these. More in a row of the output would be written faster, but take memory that serves
+/* TILE: sensors per thread block of the fused kernel, if every multiprocessor gets FULL_TILES
+ * blocks. More sensors in a row of the output would be written faster, but take memory that serves
  * as the tables' cache. */
 enum { TILE = 2, FULL_TILES = 16 };
 
@@ -66,7 +66,7 @@ template <uint32_t THREADS, typename T> __device__ inline T block_sum(T value) {
         if (threadIdx.x < half)
             shared[threadIdx.x] += shared[threadIdx.x + half];
     }
-    return shared[threadIdx.x]; /* its own: nobody writes there any more */
+    return shared[threadIdx.x]; /* its own: no other thread writes there any more */
 }
 
 /* This thread's share of the samples that are there. */
@@ -287,8 +287,8 @@ static sonar_code make_taper(struct dft *dft, sonar_error *err) {
     return code;
 }
 
-/* Sensors of one thread block: more than one at a time if asked for, or if there are so many that
- * the device is full anyway, as long as their bins take less memory than the transform itself. */
+/* Sensors per thread block: more than one if asked for, or if there are enough sensors to fill the
+ * device anyway, as long as their bins take less memory than the transform itself. */
 static uint32_t choose_rounds(const sonar_dft_spec *spec, size_t processors,
                               const sonar_host *host) {
     const char *asked = sonar_host_choice(host, "dft.tile"); /* by tests */

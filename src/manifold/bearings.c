@@ -15,7 +15,7 @@ static const double RADIANS = 3.14159265358979323846 / 180;
 struct reading {
     uint32_t at[TAPS]; /* directions */
     float weight[TAPS];
-    int left; /* the bearing lies between at[left] and the next; negative: where nobody looks */
+    int left; /* the bearing lies between at[left] and the next; negative: outside the scan */
 };
 
 struct sonar_bearings {
@@ -95,7 +95,7 @@ void sonar_cone_bearings(double axis_deg, double axis_depression_deg, double az_
     bearing_deg[1] = sonar_modulo_turn(axis_deg - beside_deg);
 }
 
-/* How the scan counts a direction in the horizontal plane, so many degrees clockwise of +x. */
+/* The scan's angle for a direction in the horizontal plane, given in degrees clockwise of +x. */
 static double scan_angle(const sonar_scan *scan, double beside_deg) {
     if (!scan->cone)
         return sonar_modulo_turn(beside_deg);

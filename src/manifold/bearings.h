@@ -24,8 +24,8 @@ typedef enum sonar_interpolation {
 
 typedef struct sonar_bearings sonar_bearings;
 
-/* Cosine of the angle from the axis at which a cone shows a source in the horizontal plane, so many
- * degrees clockwise of +x. */
+/* Cosine of the cone angle at which a source in the horizontal plane appears, from the axis; its
+ * bearing is beside_deg degrees clockwise of +x. */
 double sonar_cone_cosine(const sonar_scan *scan, double beside_deg);
 /* The other way: the two bearings at which a cone of az_deg about an axis, which points to axis_deg
  * and is that much below the horizontal plane, meets this plane, the one clockwise of the axis

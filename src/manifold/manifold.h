@@ -70,7 +70,8 @@ typedef struct sonar_scan_spec {
     double top_hz, sound_speed_mps;
     double effective_m;  /* of the shaded array; 0: geometry's */
     double coarsest_deg; /* auto: spacing, a cone's on average, however wide the beam; 0: any */
-    size_t count;        /* auto: so many directions, whatever the beam; 0: by the beam */
+    size_t
+        count; /* auto: this number of directions, whatever the beam width; 0: by the beam width */
 } sonar_scan_spec;
 
 /* auto: at most 0.3 beam widths apart at the band's top; even in cosine for a line (endpoints 0 and
@@ -112,7 +113,7 @@ sonar_code sonar_manifold_make(size_t sensors, const double *position_m, const s
 size_t sonar_ranges_auto(double aperture_m, double lambda_m, double r_min_m, double r_max_m,
                          size_t most, double *range_m);
 
-/* The nearest r_min_m from which so many such ranges, 2 or more, reach r_max_m. */
+/* The least r_min_m from which this many such ranges, 2 or more, reach r_max_m. */
 double sonar_ranges_nearest(double aperture_m, double lambda_m, double r_max_m, size_t ranges);
 
 /* Lowest frequency at which a uniform line (or the nearest-neighbour spacing) aliases a grating

@@ -26,12 +26,12 @@ typedef struct sonar_recorder_spec {
     double fs_hz;
     sonar_dtype type;       /* S16 or F32, of the stretches */
     size_t buffer_bytes;    /* of all pieces */
-    uint64_t segment_bytes; /* a segment that has so many is followed by another one */
+    uint64_t segment_bytes; /* after this many bytes another segment begins */
     double segment_s;       /* the same of its age */
     uint64_t keep_bytes;    /* of all segments of this name; the oldest go. 0: no limit */
     double keep_s;          /* since they were written last. 0: no limit */
     uint64_t free_bytes;    /* of the file system: recording stops below */
-    uint32_t topics;        /* SONAR_WANT bits of what is kept of messages */
+    uint32_t topics;        /* SONAR_WANT bits of the messages that are recorded */
     const char *about;      /* the metadata's object `global`, but for the braces and for what the
                                recorder knows itself */
     const char *geometry;   /* members of the first capture, as `, "name": value` */
@@ -47,15 +47,15 @@ sonar_code sonar_recorder_create(const sonar_recorder_spec *spec, const sonar_ho
                                  sonar_recorder **recorder, sonar_error *err);
 /* Starts the thread; nothing is recorded before sonar_recorder_ask. */
 sonar_code sonar_recorder_start(sonar_recorder *recorder, sonar_error *err);
-/* When nobody fills pieces any more: writes all that are filled, if the disk takes them within
- * timeout_ms, completes the segment and joins the thread. False: the disk does not answer, and the
- * thread is still there; destroy waits for it. NULL is allowed. */
+/* Called when no thread fills pieces any more: writes all filled pieces, if the disk takes them
+ * within timeout_ms, completes the segment and joins the thread. False: the disk does not answer,
+ * and the thread still runs; destroy waits for it. NULL is allowed. */
 bool sonar_recorder_stop(sonar_recorder *recorder, int timeout_ms);
 void sonar_recorder_destroy(sonar_recorder *recorder); /* NULL is allowed */
 
 /* ---- control thread -------------------------------------------------------------------------- */
 
-/* To record or to stop; what was filled until then is still written. After an error it begins
+/* Starts or stops recording; what was filled until then is still written. After an error it begins
  * again. */
 void sonar_recorder_ask(sonar_recorder *recorder, bool record);
 /* The metadata from now on: segments are of one of them only. Copies both; SONAR_ENOMEM. */

@@ -17,7 +17,7 @@
 enum { TURN_MS = 100, BATCH = 64 };
 static const int64_t sync_every_ns = 500000000, look_every_ns = 5000000000, grace_ns = 1000000000;
 
-/* What the metadata say that does not come with the samples. */
+/* What the metadata contain beside the samples' own facts. */
 typedef struct description {
     char *about, *geometry;
 } description;
@@ -78,7 +78,7 @@ static bool copy(const char *about, const char *geometry, description *to) {
     return false;
 }
 
-/* What a service's unit has to say, where that may be the cause. */
+/* A hint at the service's unit, if that may be the cause. */
 static const char *remedy(int why) {
     return why == EROFS    ? "; ReadWritePaths= of a service's unit has to name the folder"
            : why == EACCES ? "; its owner, or a group of it, must be the daemon's "
@@ -299,7 +299,7 @@ static void take(sonar_recorder *r, sonar_piece *piece) {
         give_up(r, &err);
 }
 
-/* Some of what is filled; true: there may be more. Where nothing is recorded any more, it is lost.
+/* Writes some of the filled pieces; true: there may be more. Discards them if it is not recording.
  */
 static bool take_pieces(sonar_recorder *r) {
     sonar_error err;
@@ -311,7 +311,8 @@ static bool take_pieces(sonar_recorder *r) {
     return taken == BATCH;
 }
 
-/* Twice a second to the disk; now and then the old ones, and what room there is. */
+/* Twice a second: writes to disk; from time to time: deletes old segments and checks the free
+ * space. */
 static void look_after(sonar_recorder *r) {
     const int64_t now_ns = sonar_monotonic_ns();
     sonar_error err;
@@ -354,7 +355,7 @@ static void finish(sonar_recorder *r) {
     tell_file(r, "");
 }
 
-/* Who fills has flushed twice since, so nothing more can come; or it does not run at all. */
+/* The producer has flushed twice since, so nothing more can come; or it does not run at all. */
 static bool has_emptied(const sonar_recorder *r) {
     const uint64_t flushes = atomic_load_explicit(&r->pieces.flushes, memory_order_acquire);
     return flushes >= r->flushes + 2 || sonar_monotonic_ns() - r->stopping_ns > grace_ns;
@@ -379,7 +380,8 @@ static void obey(sonar_recorder *r) {
     }
 }
 
-/* Is it to end now, with what is filled or, when the time is over, without? */
+/* True if the thread should end now, after writing what is filled or, once the time is over,
+ * without. */
 static bool leave(sonar_recorder *r) {
     if (!atomic_load(&r->leaving))
         return false;
@@ -391,7 +393,7 @@ static bool leave(sonar_recorder *r) {
     return true;
 }
 
-/* Nobody wakes it for pieces: those of a tenth of a second are written together. */
+/* It is not woken for each piece: pieces of a tenth of a second are written together. */
 static void *record(void *arg) {
     sonar_recorder *r = arg;
     while (!leave(r)) {

@@ -144,8 +144,8 @@ static bool mark(sonar_segment *s, const sonar_lack *lack) {
     return true;
 }
 
-/* What did not fit is begun anew in the next segment; marks of the piece that are there already lie
- * beyond the last sample. */
+/* The rest of the piece is written to the next segment; marks of the piece that are noted already
+ * lie beyond the last sample. */
 bool sonar_segment_book(sonar_segment *s, const sonar_piece *piece) {
     const sonar_stretch *about = &piece->about;
     if (s->kind != SONAR_RECORD_RAW) {

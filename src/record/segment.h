@@ -55,10 +55,10 @@ void sonar_segment_stem(const char *name, int64_t utc_ns, char stem[SONAR_SEGMEN
 /* Creates the files in the folder, as NAME-UTC; ones that are there are left alone. SONAR_ESYS. */
 sonar_code sonar_segment_begin(sonar_segment *segment, int directory, const char *name,
                                sonar_error *err);
-/* Books the piece: its bytes, captures, lacks. False: there is no room for these, begin another
- * one. */
+/* Adds the piece's bytes, captures and gaps to the metadata. False: there is no room for them,
+ * begin another segment. */
 bool sonar_segment_book(sonar_segment *segment, const sonar_piece *piece);
-/* Writes the metadata anew if they changed: before the samples they are about. */
+/* Rewrites the metadata if they changed, before the samples they describe. */
 sonar_code sonar_segment_write_metadata(sonar_segment *segment, const char *about,
                                         const char *geometry, sonar_error *err);
 /* Appends a piece. After an error the file ends with the last whole sample or message. */

@@ -130,7 +130,7 @@ static const sonar_node *get(reader *r, const sonar_node *map, const char *key,
     return NULL;
 }
 
-/* Exactly so many keys: that they are the right ones is seen when they are read. */
+/* The number of keys must match; whether they are the right ones is checked when they are read. */
 static void need_keys(reader *r, const sonar_node *map, const char *what, size_t count) {
     if (!map || map->kind != SONAR_MAPPING || map->count != 2 * count)
         refuse(r, map, what, "has keys too many, or lacks some");

@@ -4,7 +4,7 @@
  * of the backend's ways.
  *
  *   measure    times every candidate as an engine that runs; choose decides from the times
- *   model      the built-in rule, for a node that nobody has trained
+ *   model      the built-in rule, for a node that was not trained
  *   table      the outcome as a YAML file that holds for one node and one configuration
  *   choices    what a pipeline starts with: the table where it fits, else the rule
  *
@@ -119,7 +119,7 @@ size_t sonar_placements(const sonar_train_setup *setup, const sonar_backend *ope
  * between: "cuda.cuda.cpu". */
 void sonar_placement_name(sonar_placement placement, size_t stages, const char *device,
                           char name[32]);
-/* False if no placement of so many stages has that name. */
+/* False if no placement of this many stages has that name. */
 bool sonar_placement_find(const char *name, size_t stages, const char *device,
                           sonar_placement *placement);
 
@@ -163,7 +163,7 @@ const char *sonar_train_chosen(const sonar_train_table *table, const char *decis
  * state_dir is NULL or too long. */
 bool sonar_train_path(const char *state_dir, const sonar_rank_place *place, char *path,
                       size_t size);
-/* Writes the file anew; a reader sees the old one or the new one. SONAR_ESYS, SONAR_ENOMEM. */
+/* Replaces the file; a reader sees either the old or the new content. SONAR_ESYS, SONAR_ENOMEM. */
 sonar_code sonar_train_save(const sonar_train_table *table, const char *path, sonar_error *err);
 /* Reads what save writes and nothing else, and only if it was made for `expected`. One sentence in
  * *err otherwise: SONAR_EUNAVAILABLE (no file), SONAR_EINVAL (not to be trusted, corrupt, or made
