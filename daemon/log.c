@@ -145,8 +145,8 @@ void log_text(const char *text, int timeout_ms) {
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* One write a line where that can be, so that nobody else's comes in between. Standard error may be
- * shared and set to O_NONBLOCK by others. */
+/* Writes each line with one call if possible, so that it is not mixed with other writers' output.
+ * Standard error may be shared and set to O_NONBLOCK by others. */
 static void write_line(const char *line, size_t bytes) {
     for (size_t done = 0; done < bytes;) {
         ssize_t n = write(STDERR_FILENO, line + done, bytes - done);
@@ -196,15 +196,15 @@ static bool next_lost(entry *e) {
     char text[96];
     if (!queue.lost)
         return false;
-    snprintf(text, sizeof text, "%llu lines of this log are lost: nobody read standard error",
+    snprintf(text, sizeof text, "%llu lines of this log are lost: standard error was not read",
              (unsigned long long)queue.lost);
     queue.lost = 0;
     *e = make_entry(SONAR_WARN, "log", text);
     return true;
 }
 
-/* The oldest entry or, once all are written, what is not among them; false: neither. Under the
- * lock. */
+/* The oldest entry or, once all are written, a line about the entries left out; false: neither.
+ * Under the lock. */
 static bool next_entry(entry *e) {
     if (!queue.count)
         return next_lost(e) || next_left_out(e);
@@ -214,7 +214,7 @@ static bool next_entry(entry *e) {
     return true;
 }
 
-/* Until there is a line, or lines left out are to be told. Under the lock. */
+/* Waits until there is a line, or lines left out are to be reported. Under the lock. */
 static void wait_for_more(void) {
     const int64_t due_ns = log_kinds_due_ns(&queue.kinds);
     const struct timespec due = {.tv_sec = due_ns / 1000000000, .tv_nsec = due_ns % 1000000000};

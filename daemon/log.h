@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The daemon's log on standard error; where that is the journal's and libsystemd is there, as
- * entries with the fields PRIORITY, SONAR_WHERE and, of an error or a condition of health,
- * SONAR_CODE. Whoever has something to say puts a line into a small queue and goes on; one thread
- * writes. Where nobody reads standard error only that thread waits: lines beyond the queue are
- * lost, and their number is told as soon as there is somebody again.
+/*
+ * The daemon's log on standard error; if that is the journal's and libsystemd exists, as entries
+ * with the fields PRIORITY, SONAR_WHERE and, for an error or a condition of health, SONAR_CODE.
+ * Threads put lines into a small queue and continue; one thread writes. If standard error is not
+ * read, only that thread waits: lines beyond the queue are lost, and their number is logged once it
+ * is read again.
  *
- * Text is cleaned here (sonar_text_clean), since peers cause lines that repeat their words, and of
- * each kind of line a limited number is written in a while (log_kinds.h). */
+ * Text is cleaned here (sonar_text_clean), since lines may quote peers. Of each kind of line a
+ * limited number is written per period (log_kinds.h).
+ */
 #ifndef DAEMON_LOG_H
 #define DAEMON_LOG_H
 

@@ -300,7 +300,7 @@ static int run(sonar_config *config, const char *path) {
     const int status = !code ? EXIT_STOPPED : code == SONAR_EUNAVAILABLE ? EXIT_DEVICE : EXIT_FAULT;
     if (!sonar_pipeline_stop(pipeline, STOP_WITHIN_MS)) {
         log_close(LOG_WITHIN_MS);
-        _exit(status); /* what is published is published whole, and nobody waits for the rest */
+        _exit(status); /* published messages are complete, and no thread waits for the rest */
     }
     const int64_t left_ms = (leave_ns - sonar_monotonic_ns()) / 1000000;
     if (!sonar_pipeline_destroy_within(pipeline, left_ms > 0 ? (int)left_ms : 0)) {
@@ -361,8 +361,8 @@ static void add_surroundings(sonar_config *config) {
 
 /* ---- main ------------------------------------------------------------------------------------ */
 
-/* What there is to say about the configuration. The daemon's log says it as it says everything, so
- * that a standard error that nobody reads holds no start up. */
+/* Logs the report about the configuration through the daemon's log, so that a standard error that
+ * is not read does not block the start. */
 static void tell(const sonar_report *report, enum action action) {
     char *text = NULL;
     size_t bytes;

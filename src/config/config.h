@@ -184,7 +184,7 @@ size_t sonar_report_warnings(const sonar_report *report);
  */
 void sonar_report_write(const sonar_report *report, FILE *to);
 /* The first error: its place as FILE:LINE:COLUMN to `where`, unless that is NULL, its message and
- * hat would be accepted to text[bytes]; false: no error. */
+ * what would be accepted to text[bytes]; false: no error. */
 bool sonar_report_mistake(const sonar_report *report, char where[160], char *text, size_t bytes);
 /* The same as one line each, in the order of the file: "FILE:LINE:COLUMN", the message and what
  * would be accepted. */
@@ -194,7 +194,7 @@ void sonar_report_each(const sonar_report *report,
                        void *ctx);
 
 /* Loads and resolves a file. On SONAR_OK *config is the caller's to destroy; on any error it is
- * ULL and the report says all that was wrong. The report may hold warnings in both cases. */
+ * NULL and the report says all that was wrong. The report may hold warnings in both cases. */
 sonar_code sonar_config_load(const char *path, sonar_config **config, sonar_report *report);
 /* The same for a server: also reads the keys that `security` names. A key that cannot be read is
  * reported as a mistake of the file. A relative name is looked up in credentials_dir (with _ for /;
@@ -240,7 +240,7 @@ sonar_code sonar_config_with(const sonar_config *base, size_t count,
                              const sonar_config_value *value, sonar_config **config,
                              sonar_report *report);
 /* What can change from `running` to `wanted` while the daemon runs: *config is `running` with those
- * alues, the caller's to destroy; NULL if nothing can change. It fits the buffers, which were
+ * values, the caller's to destroy; NULL if nothing can change. It fits the buffers, which were
  * `made` for the configuration at the start: automatic scans and ranges keep their number, and
  * bands lie within those of the start. Errors: SONAR_ENOMEM; SONAR_EINVAL with the report where the
  * values do not go together with those that cannot change. */

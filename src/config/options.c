@@ -381,7 +381,7 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                  "random_matrix: the rule of Nadakuditi and Edelman, for few snapshots too."},
     [OPT_DMR] = {"mvdr.dmr", LIVE, AT(specs.mvdr.dmr), INTEGER(1, 65535), WORDS("off", "auto"),
                  .fallback = "off",
-                 .help = "Dominant mode rejection (docs/mvdr.md): so many of the largest "
+                 .help = "Dominant mode rejection (docs/mvdr.md): this many of the largest "
                          "eigenvalues are kept, and noise takes the place of the others and of "
                          "the loading. auto: as many as mvdr.source_count finds sources."},
     [OPT_DMR_NOISE] = {"mvdr.dmr_noise", LIVE, AT(specs.mvdr.dmr_noise), CHOICE("trace", "median"),
@@ -397,7 +397,7 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
     [OPT_MUSIC] = {"mvdr.music", LIVE, AT(specs.mvdr.music), INTEGER(1, 65535),
                    WORDS("off", "auto"), .fallback = "off",
                    .help = "Compute MUSIC, a pseudo-spectrum that tells bearings and no levels, "
-                           "with so many sources in each bin, while somebody subscribes to "
+                           "with this many sources in each bin, while there is a subscription to "
                            "music.azimuth (docs/mvdr.md). auto: as many as mvdr.source_count "
                            "finds."},
     [OPT_TOLERANCE] = {"mvdr.tolerance", LIVE, AT(specs.mvdr.tolerance), REAL("", 1e-16, 0.1),

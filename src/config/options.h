@@ -288,7 +288,7 @@ bool sonar_resolve_transforms(sonar_loader *loader);
  * be read. */
 bool sonar_resolve_directions(sonar_loader *loader);
 /* Ranges of the near field, `lambda` long being the shortest wave of the CBF's band. False after
- * eporting; config->specs.cbf.ranges then counts only ranges that are set. */
+ * reporting; config->specs.cbf.ranges then counts only ranges that are set. */
 bool sonar_resolve_ranges(sonar_loader *loader, double lambda);
 /* Checks rules between endpoints and keys; reads the keys if loader->with_keys. */
 void sonar_check_security(sonar_loader *loader);

@@ -20,7 +20,7 @@ typedef struct sonar_place {
 typedef enum sonar_severity { SONAR_NOTE = 0, SONAR_WARNING, SONAR_MISTAKE } sonar_severity;
 
 /* Adds a problem; `accepted` (what would do instead) may be NULL or empty. Keeps a copy of the
- * ine. If memory is short or the report is full, the problem is still counted. */
+ * line. If memory is short or the report is full, the problem is still counted. */
 void sonar_report_add(sonar_report *report, sonar_severity severity, const sonar_text *text,
                       sonar_place place, const char *accepted, const char *format, ...)
     __attribute__((format(printf, 6, 7)));
