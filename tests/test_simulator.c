@@ -1315,7 +1315,7 @@ Test(simulator, sigmf_captures_say_where_samples_lie) {
     for (size_t i = 0; i < 3; i++) {
         const sim_capture *have = &about->capture[i];
         cr_expect(have->start == want[i].start && have->index == want[i].index &&
-                      have->anew == want[i].anew && have->flags == want[i].flags &&
+                      have->new_stream == want[i].new_stream && have->flags == want[i].flags &&
                       have->utc_ns == want[i].utc_ns,
                   "capture %zu", i);
     }

@@ -50,7 +50,7 @@ class Message:
 
     @property
     def utc(self):
-        """Of the window's first sample, exact to the ns; not-a-time where the digitiser knows none."""
+        """Of the window's first sample, exact to the ns; not-a-time if the digitiser does not know it."""
         ns = self.header["utc_ns"]
         return np.datetime64("NaT", "ns") if ns is None else np.datetime64(ns, "ns")
 

@@ -278,7 +278,7 @@ static void fall_silent(const run *r) {
 static bool play_piece(run *r, const tape_piece *piece, sonar_error *err) {
     const bool parted = r->parted;
     if (piece->seek)
-        sim_stream_seek(&r->stream, piece->anew, piece->index, piece->utc_ns, piece->flags);
+        sim_stream_seek(&r->stream, piece->new_stream, piece->index, piece->utc_ns, piece->flags);
     if (piece->jump && parted && !piece->whole)
         fall_silent(r);
     if (!parted) /* every digitiser has a share of the one block */
@@ -297,7 +297,7 @@ static sonar_code play(run *r, sonar_error *err) {
                       &piece, err) != SONAR_OK)
             break;
         if (again && at == r->first)
-            piece.seek = piece.jump = piece.anew = r->tape.captures > 1;
+            piece.seek = piece.jump = piece.new_stream = r->tape.captures > 1;
         if (!play_piece(r, &piece, err))
             break;
         at += piece.samples;

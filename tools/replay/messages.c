@@ -53,7 +53,7 @@ static sonar_code open_socket(player *p, sonar_error *err) {
     if (!p->socket)
         return sonar_fail(err, SONAR_ESYS, endpoint, "zmq_socket: %s", zmq_strerror(zmq_errno()));
     zmq_setsockopt(p->socket, ZMQ_SNDHWM, &mark, sizeof mark);
-    /* at the greatest pace nobody's message is lost; else a slow reader loses his own, as live */
+    /* at the greatest pace no message is lost; otherwise a slow reader loses messages, as live */
     if (p->spec->rate == 0)
         zmq_setsockopt(p->socket, ZMQ_XPUB_NODROP, &on, sizeof on);
     return sonar_endpoint_bind(p->socket, endpoint, err);

@@ -202,8 +202,9 @@ static void place(const tape *t, const sim_capture *c, uint64_t from, tape_piece
     piece->utc_ns = utc_at(t, c, from);
     piece->flags = (uint16_t)(c->flags & SONAR_FRAME_OF_SAMPLES);
     piece->seek = !t->begun || begins;
-    piece->anew = t->begun && begins && (first ? other || piece->index < t->next_index : c->anew);
-    piece->jump = !t->begun || piece->anew || piece->index != t->next_index;
+    piece->new_stream =
+        t->begun && begins && (first ? other || piece->index < t->next_index : c->new_stream);
+    piece->jump = !t->begun || piece->new_stream || piece->index != t->next_index;
 }
 
 sonar_code tape_read(tape *t, uint64_t at, uint64_t end, size_t most, float *to, uint8_t *absent,

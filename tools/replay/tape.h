@@ -44,9 +44,9 @@ typedef struct tape {
 /* What comes next, at most `most` samples of it. */
 typedef struct tape_piece {
     size_t samples;
-    bool seek; /* index, utc_ns and flags are to be taken over */
-    bool jump; /* it does not follow on what came before... */
-    bool anew; /* ...and is of another stream */
+    bool seek;       /* index, utc_ns and flags are to be taken over */
+    bool jump;       /* it does not follow on what came before... */
+    bool new_stream; /* ...and is of another stream */
     uint64_t index;
     int64_t utc_ns;
     uint16_t flags;

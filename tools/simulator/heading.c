@@ -58,7 +58,7 @@ static void tell(const sim_heading *h, double t_s) {
         sum ^= *c;
     const int n = snprintf(sentence, sizeof sentence, "$%s*%02X\r\n", body, (unsigned)sum);
     const ssize_t sent = send(h->fd, sentence, (size_t)n, 0);
-    (void)sent; /* nobody may be listening yet */
+    (void)sent; /* a listener need not exist yet */
 }
 
 void sim_heading_advance(sim_heading *h, uint64_t samples) {

@@ -176,10 +176,10 @@ static sonar_code parse_capture(const cJSON *json, const char *path, const sim_c
                           "numbers");
     const uint64_t goes_on = before ? before->index + (to->start - before->start) : 0;
     *stream = epoch << 32 | timeline;
-    to->anew = before && (*stream >> 32 != stream_before >> 32 ||
-                          (*stream != stream_before && to->index < goes_on));
+    to->new_stream = before && (*stream >> 32 != stream_before >> 32 ||
+                                (*stream != stream_before && to->index < goes_on));
     to->flags = (uint32_t)flags;
-    if (before && (to->index == UINT64_MAX || (!to->anew && to->index < goes_on)))
+    if (before && (to->index == UINT64_MAX || (!to->new_stream && to->index < goes_on)))
         return sonar_fail(err, SONAR_EINVAL, path,
                           "the capture from sample %" PRIu64 " on has no core:global_index that "
                           "lies behind the one before",
@@ -514,7 +514,8 @@ void sim_recording_tell_loss(const char *tool, const char *path, const sim_recor
 const sim_capture *sim_recording_gap(const sim_recording_info *info, uint64_t first, uint64_t end) {
     for (size_t i = 1; i < info->captures; i++) {
         const sim_capture *before = &info->capture[i - 1], *at = &info->capture[i];
-        const bool goes_on = !at->anew && at->index - before->index == at->start - before->start;
+        const bool goes_on =
+            !at->new_stream && at->index - before->index == at->start - before->start;
         if (!goes_on && at->start > first && at->start < end)
             return at;
     }

@@ -12,9 +12,9 @@
 /* From sample `start` of the file on: where it lies in its stream. */
 typedef struct sim_capture {
     uint64_t start, index;
-    bool anew;      /* a stream of its own: its index has nothing to do with the one before */
-    uint32_t flags; /* SONAR_FRAME_* of its frames */
-    int64_t utc_ns; /* of the first sample, 0 = unknown */
+    bool new_stream; /* of another stream than the one before: its index does not continue */
+    uint32_t flags;  /* SONAR_FRAME_* of its frames */
+    int64_t utc_ns;  /* of the first sample, 0 = unknown */
 } sim_capture;
 
 /* Samples [begin, end) of the file were never there in channels [first, first + channels). */

@@ -93,7 +93,7 @@ static const sonar_host silent_host = {.log = log_nothing};
 
 /* ---- sockets --------------------------------------------------------------------------------- */
 
-/* With a key, nobody but the daemon that it names may read. */
+/* With a key, only the daemon that it names can read. */
 static sonar_code guard_with(sim_sender *sender, sonar_error *err) {
     uint8_t daemon[1][SONAR_KEY_BYTES];
     const sonar_keyring ring = {.count = 1, .key = daemon};
@@ -646,15 +646,15 @@ sonar_code sim_sender_send_whole(sim_sender *sender, const float *counts, size_t
     return code;
 }
 
-void sim_sender_seek(sim_sender *sender, bool anew, uint64_t index, int64_t utc_ns,
+void sim_sender_seek(sim_sender *sender, bool new_stream, uint64_t index, int64_t utc_ns,
                      uint16_t flags) {
     for (size_t i = 0; i < sender->spec.digitisers; i++) {
         sender->digitiser[i].index = index;
-        sender->digitiser[i].epoch += anew;
-        if (anew)
+        sender->digitiser[i].epoch += new_stream;
+        if (new_stream)
             sender->digitiser[i].sequence = 0;
     }
-    sender->whole = anew ? 0 : sender->whole;
+    sender->whole = new_stream ? 0 : sender->whole;
     sender->spec.utc_ns = utc_ns;
     sender->timed = sender->counters.samples;
     sender->flags = flags;

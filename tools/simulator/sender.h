@@ -78,7 +78,8 @@ void sim_sender_set_utc(sim_sender *sender, int64_t utc_ns);
 sonar_code sim_sender_send(sim_sender *sender, const float *counts, size_t samples,
                            sonar_error *err);
 /* The next sample is this one of the stream, or of a new one with the next epoch. */
-void sim_sender_seek(sim_sender *sender, bool anew, uint64_t index, int64_t utc_ns, uint16_t flags);
+void sim_sender_seek(sim_sender *sender, bool new_stream, uint64_t index, int64_t utc_ns,
+                     uint16_t flags);
 /* As send, but without the digitisers that have nothing, absent[digitiser]; NULL: none. */
 sonar_code sim_sender_send_some(sim_sender *sender, const float *counts, size_t samples,
                                 const uint8_t *absent, sonar_error *err);

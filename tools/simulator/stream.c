@@ -61,7 +61,7 @@ sonar_code sim_stream_open(sim_stream *s, sonar_error *err) {
                       : sonar_fail(err, SONAR_EINVAL, "--summary", "%s: %s", path, strerror(errno));
 }
 
-/* A daemon knows by the epoch that counting has begun anew. */
+/* A daemon recognises by the epoch that counting has restarted. */
 uint32_t sim_stream_epoch(const sim_stream_options *options) {
     return options->epoch ? (uint32_t)options->epoch : (uint32_t)(sonar_utc_ns() / 1000000000);
 }
@@ -269,12 +269,13 @@ bool sim_stream_send(sim_stream *s, const float *counts, size_t samples, sonar_e
     return sim_stream_send_some(s, counts, samples, NULL, false, err);
 }
 
-void sim_stream_seek(sim_stream *s, bool anew, uint64_t index, int64_t utc_ns, uint16_t flags) {
+void sim_stream_seek(sim_stream *s, bool new_stream, uint64_t index, int64_t utc_ns,
+                     uint16_t flags) {
     const uint64_t sent = sim_sender_counters(s->sender)->samples;
-    const bool jump = anew || index != s->first_index + sent;
+    const bool jump = new_stream || index != s->first_index + sent;
     if (s->feedback && jump && sent)
         sim_feedback_finish(s->feedback, s->first_index + sent, SILENT_MS, s->stop);
-    sim_sender_seek(s->sender, anew, index, utc_ns, flags);
+    sim_sender_seek(s->sender, new_stream, index, utc_ns, flags);
     s->first_index = index - sent; /* so that the index is this and what was sent in all */
     if (s->feedback && jump)
         sim_feedback_restart(s->feedback, sim_sender_epoch(s->sender), index);

@@ -81,8 +81,8 @@ typedef struct sim_stream {
     FILE *summary;
     sim_sender *sender;
     size_t ranks;             /* that the sender has as targets */
-    size_t of_rank, of_ranks; /* set before connect: the channels are this rank's alone, of so many;
-                                 0: they are the whole array's */
+    size_t of_rank, of_ranks; /* set before connect: only this rank's channels are sent, of this
+                                 number of ranks; 0: all channels */
     sim_feedback *feedback;   /* NULL: the daemon's pace is not looked at */
     sim_receiver *receiver;   /* NULL: nothing tells whose daemon it is */
     char endpoint[160];       /* the first that it connects to */
@@ -114,7 +114,8 @@ sonar_code sim_stream_begin(sim_stream *stream, sonar_error *err);
 bool sim_stream_send(sim_stream *stream, const float *counts, size_t samples, sonar_error *err);
 /* The next sample is this one: see sim_sender_seek. Of what was sent before, nothing is under way
  * then at a daemon that is listened to. */
-void sim_stream_seek(sim_stream *stream, bool anew, uint64_t index, int64_t utc_ns, uint16_t flags);
+void sim_stream_seek(sim_stream *stream, bool new_stream, uint64_t index, int64_t utc_ns,
+                     uint16_t flags);
 /* As send; whole: all in one frame, else without the digitisers that are absent. */
 bool sim_stream_send_some(sim_stream *stream, const float *counts, size_t samples,
                           const uint8_t *absent, bool whole, sonar_error *err);
