@@ -73,11 +73,25 @@ static sonar_code make_surface(const sonar_engine *e, const sonar_backend *backe
                 : SONAR_OK;
 }
 
-static sonar_code make_cbf_surfaces(sonar_engine *e, sonar_error *err) {
+#define BY_CBF(constant, name, outer, inner, quantity, dtype, maker, ...)                          \
+    (SONAR_MADE_BY_##maker == SONAR_MADE_BY_CBF)
+#define BY_MVDR(constant, name, outer, inner, quantity, dtype, maker, ...)                         \
+    (SONAR_MADE_BY_##maker == SONAR_MADE_BY_MVDR)
+_Static_assert(SONAR_TOPICS(BY_CBF, +) == SONAR_CBF_OUTPUTS, "each topic is an output");
+_Static_assert(SONAR_TOPICS(BY_MVDR, +) == SONAR_MVDR_OUT_INFO, "each topic is an output");
+
+/* A stage's outputs are its topics, in the order of the rows. */
+static sonar_code make_surfaces(const sonar_engine *e, sonar_maker maker,
+                                const sonar_backend *backend, sonar_buffer *to, sonar_error *err) {
     sonar_code code = SONAR_OK;
-    for (int i = SONAR_CBF_AZIMUTH; i <= SONAR_CBF_LOFAR && !code; i++)
-        code = make_surface(e, e->cbf.side->backend, (sonar_surface)i, &e->buffers.cbf[i], err);
+    for (int i = 0; i < SONAR_SURFACES && !code; i++)
+        if (sonar_topic_table[i].maker == maker)
+            code = make_surface(e, backend, (sonar_surface)i, to++, err);
     return code;
+}
+
+static sonar_code make_cbf_surfaces(sonar_engine *e, sonar_error *err) {
+    return make_surfaces(e, SONAR_MADE_BY_CBF, e->cbf.side->backend, e->buffers.cbf, err);
 }
 
 static sonar_code make_mvdr_surfaces(sonar_engine *e, sonar_error *err) {
@@ -86,9 +100,7 @@ static sonar_code make_mvdr_surfaces(sonar_engine *e, sonar_error *err) {
     const sonar_backend *b = e->mvdr.side->backend;
     sonar_buffer *to = e->buffers.mvdr;
     size_t bins = e->spec.specs->mvdr.bins;
-    sonar_code code = SONAR_OK;
-    for (int i = 0; i < SONAR_MVDR_OUT_INFO && !code; i++)
-        code = make_surface(e, b, (sonar_surface)(SONAR_MVDR_AZIMUTH + i), &to[i], err);
+    sonar_code code = make_surfaces(e, SONAR_MADE_BY_MVDR, b, to, err);
     if (!code)
         code = make(b, b->native_space, SONAR_F32, bins, SONAR_MVDR_INFO_FIELDS, 0,
                     &to[SONAR_MVDR_OUT_INFO], err);

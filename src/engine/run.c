@@ -45,6 +45,16 @@ static sonar_code fetch_surface(const sonar_engine *e, const struct stage *stage
     return fetch(stage->side, &rows, to, err);
 }
 
+/* A stage's outputs are its topics, in the order of the rows. */
+static sonar_code fetch_outputs(const sonar_engine *e, const struct stage *stage, sonar_maker maker,
+                                const sonar_buffer *from, const struct job *job, sonar_error *err) {
+    sonar_code code = SONAR_OK;
+    for (int i = 0; i < SONAR_SURFACES && !code; i++)
+        if (sonar_topic_table[i].maker == maker)
+            code = fetch_surface(e, stage, from++, i, job, err);
+    return code;
+}
+
 /* Fetches the surfaces that were made on this side. */
 static sonar_code fetch_surfaces(sonar_engine *e, const struct job *job, const struct side *side,
                                  sonar_error *err) {
@@ -53,12 +63,11 @@ static sonar_code fetch_surfaces(sonar_engine *e, const struct job *job, const s
         return e->cbf.side == side ? sonar_parts_fetch_beams(e, job, err) : SONAR_OK;
     if (!job->surface)
         return SONAR_OK;
-    for (int i = SONAR_CBF_AZIMUTH; i <= SONAR_CBF_LOFAR && e->cbf.side == side && !code; i++)
-        code = fetch_surface(e, &e->cbf, &e->buffers.cbf[i], i, job, err);
+    if (e->cbf.side == side)
+        code = fetch_outputs(e, &e->cbf, SONAR_MADE_BY_CBF, e->buffers.cbf, job, err);
     if (e->mvdr.side != side || code)
         return code;
-    for (int i = 0; i < SONAR_MVDR_OUT_INFO && !code; i++)
-        code = fetch_surface(e, &e->mvdr, &e->buffers.mvdr[i], SONAR_MVDR_AZIMUTH + i, job, err);
+    code = fetch_outputs(e, &e->mvdr, SONAR_MADE_BY_MVDR, e->buffers.mvdr, job, err);
     const sonar_params *params = job->work.params;
     e->info = sonar_engine_rows(&e->buffers.host_info, first_row(e, params, true),
                                 sonar_engine_live_mvdr(e, params)->bins);
