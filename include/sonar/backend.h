@@ -92,7 +92,7 @@ struct sonar_backend {
     /* Time between two recorded events that lie behind us; never waits: SONAR_ESTATE if they do not
      * yet. */
     sonar_code (*elapsed)(sonar_event *from, sonar_event *to, double *us, sonar_error *err);
-    /* Bytes of device memory nobody has taken; 0: that is not known. */
+    /* Bytes of free device memory; 0: unknown. */
     size_t (*memory_free)(const sonar_backend *backend);
     const sonar_decision *decisions; /* the last has no name; NULL: there are none */
     /* Work recorded once and run often: between graph_begin and graph_end what is enqueued is kept

@@ -36,10 +36,10 @@ enum {
     MATRIX_DEPTH = 4,                  /* sensors of one product */
     MATRIX_TILE = 16,                  /* sensors in shared memory at a time */
     MATRIX_COLUMNS = 8,                /* snapshots of one product */
-    MATRIX_GROUPS = 2,                 /* of so many snapshots, that share a weight, at most */
+    MATRIX_GROUPS = 2,                 /* most groups of snapshots that share a weight */
     MATRIX_STRETCH = 128,              /* sensors */
     MATRIX_SUMS = MATRIX_BINS * 2 * 4, /* of a lane, for each group of snapshots */
-    MATRIX_ITEMS = 2048,               /* partial sums of so many items times chunks at a time */
+    MATRIX_ITEMS = 2048,               /* most items times chunks whose partial sums are kept */
     MATRIX_LEAST = 8 /* snapshots that pay for this path unless training says otherwise */
 };
 
@@ -247,7 +247,7 @@ static __global__ void __launch_bounds__(MATRIX_WARPS *LANES, 4)
     float gain = pass.shading[min(first + threadIdx.x % MATRIX_TILE, pass.sensors - 1)];
     for (uint32_t k = first; k < end; k += MATRIX_TILE) {
         __pipeline_wait_prior(0);
-        __syncthreads(); /* nobody reads the tile before any more */
+        __syncthreads(); /* no thread reads the tile before any more */
         split_matrix_tile<N>(gain, tile.raw, tile.split);
         __syncthreads();
         if (k + MATRIX_TILE < end) {
