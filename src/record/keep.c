@@ -11,6 +11,7 @@
 #include "record/segment.h"
 
 enum { STEM_TAIL = 21 };                        /* "-20260102T030405.678Z" */
+enum { DELETED_MOST = 1024 };                   /* segments in one call: samples wait for it */
 static const int64_t future_ns = 3600000000000; /* so far ahead no clock that is set is */
 
 /* The four a segment may have; the first two are data. */
@@ -132,7 +133,7 @@ sonar_kept sonar_keep(int directory, const char *name, const char *open, uint64_
     const int64_t now_ns = sonar_utc_ns();
     for (size_t i = 0; i < count; i++) {
         const bool old = keep_s > 0 && (double)(now_ns - all[i].utc_ns) * 1e-9 > keep_s;
-        if (old || (keep_bytes && bytes > keep_bytes)) {
+        if (told.deleted < DELETED_MOST && (old || (keep_bytes && bytes > keep_bytes))) {
             delete_files(directory, all[i].stem);
             bytes -= all[i].bytes;
             told.deleted++;

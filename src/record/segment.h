@@ -77,8 +77,8 @@ typedef struct sonar_kept {
     uint64_t future;  /* that are there with names later than the clock */
 } sonar_kept;
 
-/* Deletes segments of this name that are too old, or too many, the oldest first and never `open`.
- */
+/* Deletes segments of this name that are too old, or too many, the oldest first and never `open`:
+ * at most 1024, the next ones in the next call. */
 sonar_kept sonar_keep(int directory, const char *name, const char *open, uint64_t keep_bytes,
                       double keep_s);
 
