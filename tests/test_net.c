@@ -11,9 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 #include <zmq.h>
 
@@ -212,70 +210,5 @@ Test(sockets, a_sender_waits_no_longer_than_its_time_or_than_a_stop) {
         cr_expect_not(sonar_connections_release(&held, end[i].timeout_ms, &end[i].stop));
         cr_expect_eq(held.count, 0);
         close(peer);
-    }
-}
-
-/* A connection to `listener` with a number of bytes that its other end, *accepted, has not read. */
-static int connect_unread(int listener, size_t bytes, int *accepted) {
-    static const char unread[4096];
-    struct sockaddr_storage at;
-    socklen_t size = sizeof at;
-    cr_assert_eq(getsockname(listener, (struct sockaddr *)&at, &size), 0);
-    const int fd = socket(at.ss_family, SOCK_STREAM, 0);
-    cr_assert_eq(connect(fd, (struct sockaddr *)&at, size), 0);
-    cr_assert((*accepted = accept(listener, NULL, NULL)) >= 0);
-    cr_assert_eq(send(fd, unread, bytes, 0), (ssize_t)bytes);
-    for (int i = 0, come = 0; (size_t)come < bytes; i++, usleep(1000))
-        cr_assert(i < 5000 && ioctl(*accepted, FIONREAD, &come) == 0);
-    return fd;
-}
-
-static int listen_at(bool tcp, const char *path, char endpoint[64]) {
-    struct sockaddr_un local = {.sun_family = AF_UNIX};
-    struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof v4;
-    snprintf(local.sun_path, sizeof local.sun_path, "%s", path);
-    unlink(path);
-    const int fd = socket(tcp ? AF_INET : AF_UNIX, SOCK_STREAM, 0);
-    cr_assert_eq(tcp ? bind(fd, (struct sockaddr *)&v4, sizeof v4)
-                     : bind(fd, (struct sockaddr *)&local, sizeof local),
-                 0);
-    cr_assert_eq(listen(fd, 8), 0);
-    if (tcp && getsockname(fd, (struct sockaddr *)&v4, &size) == 0)
-        snprintf(endpoint, 64, "tcp://127.0.0.1:%d", ntohs(v4.sin_port));
-    else
-        snprintf(endpoint, 64, "ipc://%s", path);
-    return fd;
-}
-
-static bool has_ended(int fd) {
-    char byte;
-    const ssize_t got = recv(fd, &byte, 1, MSG_DONTWAIT);
-    return got == 0 || (got < 0 && errno != EAGAIN);
-}
-
-Test(sockets, connections_with_too_much_unread_are_ended_at_their_endpoint_alone) {
-    for (int tcp = 0; tcp < 2; tcp++) {
-        char endpoint[64], other[64], paths[2][40], byte;
-        int end[4];
-        for (int i = 0; i < 2; i++)
-            snprintf(paths[i], sizeof paths[i], "/tmp/sonar-unread-%d-%d", (int)getpid(), i);
-        const int listener = listen_at(tcp, paths[0], endpoint),
-                  elsewhere = listen_at(tcp, paths[1], other);
-        const int fd[] = {
-            connect_unread(listener, 2000, &end[0]), connect_unread(listener, 999, &end[1]),
-            connect_unread(elsewhere, 2000, &end[2]), connect_unread(listener, 1000, &end[3])};
-        cr_expect_eq(sonar_connections_abort_unread(endpoint, 1000), 2, "%s", endpoint);
-        for (int i = 0; i < 4; i++) {
-            const bool ended = i == 0 || i == 3;
-            cr_expect_eq(has_ended(fd[i]), ended, "%s: %d", endpoint, i);
-            cr_expect_eq(recv(end[i], &byte, 1, MSG_DONTWAIT) > 0, !ended, "%s: %d", endpoint, i);
-            close(fd[i]);
-            close(end[i]);
-        }
-        close(listener);
-        close(elsewhere);
-        for (int i = 0; i < 2; i++)
-            unlink(paths[i]);
     }
 }

@@ -5,7 +5,6 @@
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -54,38 +53,4 @@ int sonar_connection_copy(int fd) {
         return copy;
     close(copy);
     return -1;
-}
-
-/* What has come and was not read goes as well: libzmq would still read it, and of a TCP connection
- * that is only shut down also what goes on coming. */
-static void abort_connection(int fd) {
-    const struct sockaddr none = {.sa_family = AF_UNSPEC};
-    char unread[16384];
-    if (connect(fd, &none, sizeof none) == 0) /* a reset; local sockets have none */
-        return;
-    shutdown(fd, SHUT_RDWR);
-    while (recv(fd, unread, sizeof unread, MSG_DONTWAIT) > 0)
-        ;
-}
-
-static bool has_unread(int fd, int least_bytes) {
-    int bytes;
-    return ioctl(fd, FIONREAD, &bytes) == 0 && bytes >= least_bytes;
-}
-
-size_t sonar_connections_abort_unread(const char *endpoint, int least_bytes) {
-    int fd[2 * SONAR_PEERS_MOST];
-    const size_t count = sonar_connections_list(fd, sizeof fd / sizeof *fd);
-    size_t aborted = 0;
-    for (size_t i = 0; i < count; i++) {
-        const int copy = sonar_connection_copy(fd[i]);
-        if (copy >= 0 && sonar_connection_is_at(copy, endpoint, false) &&
-            has_unread(copy, least_bytes)) {
-            abort_connection(copy);
-            aborted++;
-        }
-        if (copy >= 0)
-            close(copy);
-    }
-    return aborted;
 }

@@ -199,9 +199,6 @@ int sonar_connection_copy(int fd);
 /* Is the descriptor a connection one end of which, this or the other, has the endpoint's path or
  * port? */
 bool sonar_connection_is_at(int fd, const char *endpoint, bool other_end);
-/* Ends those of which this end is at the endpoint and has least_bytes or more that nobody has read
- * yet, which are thrown away; how many. Any thread. */
-size_t sonar_connections_abort_unread(const char *endpoint, int least_bytes);
 
 /* ---- the end of a sender --------------------------------------------------------------------- */
 
@@ -261,8 +258,6 @@ void sonar_peers_cut(sonar_peers *peers, int fd);
  * topic; ends its connection if that is more than a peer may ask for. Foreign bytes are given back
  * when the connection ends. */
 void sonar_peers_charge(sonar_peers *peers, zmq_msg_t *request, size_t bytes, bool foreign);
-/* Another thread has ended so many connections that were too many. */
-void sonar_peers_add_refused(sonar_peers *peers, size_t count);
 /* Ends all connections; whoever may still connect comes back by himself. hang_up: their owners held
  * too much, and stay out for some seconds. */
 void sonar_peers_cut_all(sonar_peers *peers);

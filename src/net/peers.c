@@ -129,10 +129,6 @@ void sonar_peers_cut(sonar_peers *peers, int fd) {
     refuse(peers, fd, connection->endpoint);
 }
 
-void sonar_peers_add_refused(sonar_peers *peers, size_t count) {
-    peers->refused += count;
-}
-
 /* What has happened since is taken first: no connection that has been let in may be missed. */
 void sonar_peers_cut_all(sonar_peers *peers) {
     sonar_peers_tick(peers, sonar_monotonic_ns());

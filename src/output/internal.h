@@ -2,7 +2,7 @@
 /*
  * What the publisher's files share. publisher.c makes it, has its thread and the other threads'
  * side; on the output thread, socket.c has the socket and who is at its other end, messages.c makes
- * messages of results and of the status. flood.c has a thread that watches the output thread.
+ * messages of results and of the status.
  *
  *   data thread --queue--> output thread --done--> data thread
  */
@@ -44,9 +44,8 @@ struct sonar_output {
     size_t outstanding, outstanding_most; /* posted and not yet reclaimed; what `done` can hold */
 
     /* control thread */
-    pthread_t thread, flood_thread;
-    bool started, flood_started;
-    int joined; /* eventfd: the output thread has ended */
+    pthread_t thread;
+    bool started;
     sem_t opened;
     sonar_code open_code;
     sonar_error open_error;
@@ -72,7 +71,6 @@ struct sonar_output {
     sonar_histogram_seen latency_seen;
 
     atomic_bool stopping, finished, cut; /* cut: all connections are to be ended once */
-    atomic_size_t flooders;              /* hung up on, not counted yet */
     _Atomic int64_t deadline_ns;
     _Atomic uint32_t wanted;
     sonar_output_counters count; /* results_dropped: the data thread; others: the output thread */
@@ -96,11 +94,6 @@ bool sonar_output_look_after_peers(sonar_output *output);
 void sonar_output_send(sonar_output *output, sonar_surface surface, char *header, zmq_msg_t *body);
 /* A message was sent, or could not be made. */
 void sonar_output_count_sent(sonar_output *output, sonar_surface surface, bool sent);
-
-/* ---- flood.c: its thread --------------------------------------------------------------------- */
-
-/* Until `joined`. */
-void *sonar_output_watch_floods(void *output);
 
 /* ---- messages.c: output thread --------------------------------------------------------------- */
 

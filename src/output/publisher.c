@@ -49,8 +49,7 @@ sonar_code sonar_output_create(const sonar_output_spec *spec, const sonar_host *
     sem_init(&output->opened, 0, 0);
     output->wake = sonar_wake_create();
     output->room = sonar_wake_create();
-    output->joined = sonar_wake_create();
-    if (output->wake < 0 || output->room < 0 || output->joined < 0)
+    if (output->wake < 0 || output->room < 0)
         code = sonar_fail(err, SONAR_ESYS, "output", "eventfd: %s", strerror(errno));
     else if (!allocate(output))
         code = sonar_fail(err, SONAR_ENOMEM, "output", "no memory for the publisher");
@@ -71,8 +70,6 @@ void sonar_output_destroy(sonar_output *output) {
         close(output->wake);
     if (output->room >= 0)
         close(output->room);
-    if (output->joined >= 0)
-        close(output->joined);
     sonar_output_form_destroy(output->form);
     sonar_ring_destroy(output->queue);
     sonar_ring_destroy(output->done);
@@ -166,10 +163,6 @@ sonar_code sonar_output_start(sonar_output *output, sonar_error *err) {
         return code;
     output->started = true;
     code = wait_until_open(output, err);
-    if (!code)
-        code = sonar_thread_start(output->host, "sonar-flood", -1, sonar_output_watch_floods,
-                                  output, &output->flood_thread, err);
-    output->flood_started = !code;
     if (code)
         sonar_output_stop(output, 0);
     return code;
@@ -185,10 +178,6 @@ bool sonar_output_stop(sonar_output *output, int timeout_ms) {
     if (!sonar_thread_join(output->thread, timeout_ms + LOOKS_UP_MS))
         return false;
     output->started = false;
-    sonar_wake_signal(output->joined);
-    if (output->flood_started)
-        pthread_join(output->flood_thread, NULL);
-    output->flood_started = false;
     return true;
 }
 

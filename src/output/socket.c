@@ -153,7 +153,6 @@ bool sonar_output_look_after_peers(sonar_output *output) {
     if (atomic_exchange(&output->cut, false))
         sonar_peers_cut_all(output->peers);
     size_t connected = sonar_peers_connected(output->peers);
-    sonar_peers_add_refused(output->peers, atomic_exchange(&output->flooders, 0));
     sonar_count_set(&output->count.peers.connected, connected);
     sonar_peers_count(output->peers, &output->count.peers);
     if (!output->socket)
