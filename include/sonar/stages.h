@@ -262,6 +262,7 @@ enum {
     SONAR_MVDR_MODES,      /* dominant modes kept; 0 without rejection of the others */
     SONAR_MVDR_LIMITED, /* directions, of the far field, in which the white noise gain is limited */
     SONAR_MVDR_SUBSPACE, /* dimension of MUSIC's signal subspace; 0 where MUSIC is not wanted */
+    SONAR_MVDR_ROUTE,    /* how the bin was solved, as a number: mvdr_jacobi/route.h; 0: no data */
     SONAR_MVDR_INFO_FIELDS
 };
 enum {

@@ -388,8 +388,6 @@ static const sonar_decision decisions[] = {
     {"cbf.far_path", "cbf", "line mirrored general matrix"},
     {"cbf.near_path", "cbf", "mirrored general matrix"},
     {"mvdr.eigenvectors", "mvdr_jacobi", "size jacobi cusolver"},
-    {"mvdr.factor", "mvdr_jacobi", "size bin grid"},
-    {"mvdr.inverse", "mvdr_jacobi", "size anew follow"},
     {NULL, NULL, NULL}};
 
 /* Members in the order of sonar_backend: nvcc has no designated initialisers in C++17. */

@@ -393,6 +393,19 @@ static void describe_mvdr(const sonar_config *c, FILE *to) {
         line(to, "", "MUSIC with %d sources", c->specs.mvdr.music);
 }
 
+/* docs/mvdr-inside.md explains the names. */
+static void describe_path(const sonar_config *c, FILE *to) {
+    char text[SONAR_MVDR_PATH_BYTES];
+    if (!c->specs.mvdr_enabled)
+        return;
+    sonar_mvdr_path_text(sonar_mvdr_path(&c->specs.mvdr, false, NULL), text);
+    line(to, "mvdr.path", "%s on the CPU", text);
+    if (strcmp(c->backend, "cpu") == 0)
+        return;
+    sonar_mvdr_path_text(sonar_mvdr_path(&c->specs.mvdr, true, NULL), text);
+    line(to, "", "%s on a GPU", text);
+}
+
 static void describe_memory(const sonar_config *c, FILE *to) {
     char text[5][32];
     line(to, "memory", "%s in all", scaled((double)sonar_config_memory_bytes(c), text[0]));
@@ -446,6 +459,7 @@ void sonar_config_describe(const sonar_config *config, FILE *to) {
     describe_sensors(config, to);
     describe_windows(config, to);
     describe_mvdr(config, to);
+    describe_path(config, to);
     describe_security(config, to);
     describe_recording(config, to);
     describe_memory(config, to);

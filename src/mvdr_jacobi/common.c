@@ -5,6 +5,7 @@
 
 #include "core/core.h"
 #include "manifold/mirror.h"
+#include "mvdr_jacobi/route.h"
 
 static const char where[] = "mvdr_jacobi";
 
@@ -69,25 +70,6 @@ bool mvdr_can_follow(const sonar_mvdr_spec *spec) {
     return spec->alpha == 0 && !mvdr_shape_of(spec).by_snapshots && !mvdr_has_vectors(spec);
 }
 
-/* From so many sensors it takes less time than to begin anew: two cores of a Xeon (AVX-512) take
- * 10.8 ms for 100 bins with 96 sensors and 10.3 anew, 17.9 and 18.8 with 128, 26 and 33 with 160,
- * 35 and 46 with 192; of an EPYC (AVX2) 11.5 and 12.0, 18 and 22, 27 and 38, 39 and 57. */
-bool mvdr_follows(const sonar_mvdr_spec *spec) {
-    return mvdr_can_follow(spec) && spec->sensors >= 128;
-}
-
-/* Of 100 bins an H200 takes 0.36 ms anew and 0.33 ms at best with 128 sensors, 0.64 and 0.48 with
- * 192, and 1.06 and 0.68 with 256. */
-bool mvdr_follows_on_gpu(const sonar_mvdr_spec *spec) {
-    return mvdr_can_follow(spec) && spec->sensors >= 192;
-}
-
-/* On an H200, 100 bins of 64 rows: 1.0 ms instead of 1.8. */
-bool mvdr_wants_library(const sonar_mvdr_spec *spec) {
-    return (mvdr_has_vectors(spec) || mvdr_music_decomposes(spec)) &&
-           spec->solver != SONAR_MVDR_JACOBI && mvdr_pad(mvdr_shape_of(spec).order, 32) >= 64;
-}
-
 double sonar_mvdr_bytes(const sonar_mvdr_spec *spec, size_t workers) {
     const mvdr_shape shape = mvdr_shape_of(spec);
     const double sensors = (double)spec->sensors;
@@ -101,7 +83,8 @@ double sonar_mvdr_bytes(const sonar_mvdr_spec *spec, size_t workers) {
         bin += square / 2;
     bin += spec->white_noise_gain_db < 0 ? 16 * (double)shape.order : 0;
     bin += 4 * (double)spec->directions * (double)(spec->ranges + music);
-    const bool slides = mvdr_follows(spec);
+    const mvdr_choices none = mvdr_choices_of(spec, NULL);
+    const bool slides = mvdr_route_exists(spec, MVDR_ON_CPU, &none, MVDR_ROUTE_UPDATE);
     bin += slides ? 8 * (columns + (double)spec->directions) : 0;
     const double scratch = (1.5 + 0.5 * !vectors + (vectors || music) + music) * square +
                            (slides ? 104 * 8 * sensors : 0);
@@ -158,14 +141,17 @@ static double library_bytes(const sonar_mvdr_spec *spec) {
 /* What a bin's matrix is solved in. */
 static double device_solution(const sonar_mvdr_spec *spec, double order, double points) {
     const bool vectors = mvdr_has_vectors(spec), music = mvdr_music_decomposes(spec);
+    const mvdr_choices none = mvdr_choices_of(spec, NULL);
     const double square = 16 * order * order;
     double bytes = square * (1 + (vectors || music) + music) + 16 * 5 * order;
-    if (mvdr_follows_on_gpu(spec)) /* by M, with columns that come and go and parts of its forms */
+    if (mvdr_route_exists(
+            spec, MVDR_ON_GPU, &none,
+            MVDR_ROUTE_UPDATE)) /* by M, with columns that come and go and parts of its forms */
         bytes += square + 16 * 16 * order + 16 * points * ceil(order / 64);
-    if (!mvdr_shape_of(spec).by_snapshots && !vectors)
-        bytes += 8 * points * ceil(order / 64);
-    if (spec->loading == SONAR_LOADING_NOISE && !vectors && order >= 320)
+    if (mvdr_route_exists(spec, MVDR_ON_GPU, &none, MVDR_ROUTE_FACTOR_GRID)) {
+        bytes += mvdr_shape_of(spec).by_snapshots ? 0 : 8 * points * ceil(order / 64);
         bytes += 16 * 64 * order; /* squares on the diagonal of what is counted */
+    }
     return bytes + (mvdr_least_gain(spec) > 0 ? 8 * order * points : 0);
 }
 
@@ -176,13 +162,16 @@ double sonar_mvdr_device_bytes(const sonar_mvdr_spec *spec) {
     const double held = spec->parts == SONAR_MVDR_JOINED ? 0 : sensors;
     const double bin = device_snapshots(spec, order, points) +
                        device_solution(spec, order, points) + 8 * (2 * looks + points);
-    const double library = mvdr_wants_library(spec) ? library_bytes(spec) : 0;
+    const mvdr_choices none = mvdr_choices_of(spec, NULL);
+    const double library = mvdr_takes_library(spec, &none) ? library_bytes(spec) : 0;
     return (double)spec->bins * bin + 8 * held * looks * (1 + (double)spec->ranges) + 20 * sensors +
            library;
 }
 
 double sonar_mvdr_library_bytes(const sonar_mvdr_spec *spec) {
-    if (mvdr_wants_library(spec) || (!mvdr_has_vectors(spec) && !mvdr_music_decomposes(spec)))
+    const mvdr_choices none = mvdr_choices_of(spec, NULL);
+    if (mvdr_takes_library(spec, &none) ||
+        (!mvdr_has_vectors(spec) && !mvdr_music_decomposes(spec)))
         return 0;
     return library_bytes(spec);
 }

@@ -5,6 +5,7 @@
 
 #include <math.h>
 
+#include "mvdr_jacobi/level.h"
 #include "mvdr_jacobi/mvdr_jacobi.h"
 
 #ifdef __cplusplus
@@ -55,23 +56,15 @@ static inline bool mvdr_has_vectors(const sonar_mvdr_spec *spec) {
     return spec->solver == SONAR_MVDR_JACOBI || spec->dmr || spec->white_noise_gain_db < 0;
 }
 
-/* Whether a window may take the inverse of the one before and let it follow the snapshots: in
- * sensor space, of a block, without eigenvectors. (Forgetting lets the loading fade with the
- * snapshots.) */
+/* Whether a window may update the inverse of the one before: in sensor space, of a block, without
+ * eigenvectors. (With forgetting the loading fades with the snapshots.) */
 bool mvdr_can_follow(const sonar_mvdr_spec *spec);
-/* The same where it pays, on the CPU and, untrained, on a GPU. */
-bool mvdr_follows(const sonar_mvdr_spec *spec);
-bool mvdr_follows_on_gpu(const sonar_mvdr_spec *spec);
 
 /* Whether MUSIC has to find eigenvectors for itself, in windows that want it: the spectrum is then
  * the same whether anybody wants MUSIC or not. */
 static inline bool mvdr_music_decomposes(const sonar_mvdr_spec *spec) {
     return spec->music && !mvdr_has_vectors(spec);
 }
-
-/* Whether cuSOLVER is to find a GPU's eigenvectors, untrained: where it is faster, unless Jacobi's
- * method was asked for by name. */
-bool mvdr_wants_library(const sonar_mvdr_spec *spec);
 
 /* The least white noise gain as a share of |a|^2; 0: no limit. */
 static inline double mvdr_least_gain(const sonar_mvdr_spec *spec) {

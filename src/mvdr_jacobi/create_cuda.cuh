@@ -168,7 +168,7 @@ inline sonar_code allocate_results(mvdr_stage *stage, bool on_grid, sonar_error 
     memory.make(&v->listed, on_grid);
     memory.make(&v->listed_bin, on_grid ? bins : 0);
     memory.make(&v->done, on_grid ? bins : 0, mvdr::squares(v->most));
-    const size_t counted = on_grid && v->spec.loading == SONAR_LOADING_NOISE ? bins : 0;
+    const size_t counted = on_grid ? bins : 0;
     memory.make(&v->searches, counted);
     memory.make(&v->counted_bin, counted, 2);
     memory.make(&v->corner, counted * mvdr::squares(v->most), mvdr::SQUARE * mvdr::SQUARE);
@@ -189,15 +189,9 @@ inline sonar_code allocate_results(mvdr_stage *stage, bool on_grid, sonar_error 
     return memory.code;
 }
 
-/* Whether an inverse may follow the snapshots: decision "mvdr.inverse", "anew", "follow", or
- * "size", where that pays by the number of sensors. Tests also say "spoil", a wrong one. */
-inline bool follows(mvdr_stage *stage, const sonar_host *host) {
-    const sonar_mvdr_spec *spec = &stage->view.spec;
-    const char *chosen = sonar_host_choice(host, "mvdr.inverse");
-    stage->view.spoilt = chosen && strcmp(chosen, "spoil") == 0 ? 1 + 1e-3 : 1;
-    if (!chosen || strcmp(chosen, "size") == 0)
-        return mvdr_follows_on_gpu(spec);
-    return mvdr_can_follow(spec) && strcmp(chosen, "anew") != 0;
+/* Whether the stage may take a route in some window. */
+inline bool has_route(const mvdr_stage *stage, mvdr_route_id id) {
+    return mvdr_route_exists(&stage->view.spec, MVDR_ON_GPU, &stage->choices, id);
 }
 
 inline sonar_code allocate_inverse(mvdr_stage *stage, sonar_error *err) {
@@ -252,7 +246,7 @@ inline void set_view(mvdr_stage *stage, const sonar_mvdr_spec *spec) {
 }
 
 inline sonar_code prepare(mvdr_stage *stage, const sonar_host *host, sonar_error *err) {
-    bool on_grid = factors_on_grid(stage, host);
+    bool on_grid = has_route(stage, MVDR_ROUTE_FACTOR_GRID);
     size_t sensors = stage->view.spec.sensors;
     stage->rows = (size_t *)sonar_alloc(2 * sensors, sizeof(size_t));
     stage->row_of = (size_t *)sonar_alloc(sensors, sizeof(size_t));
@@ -260,8 +254,7 @@ inline sonar_code prepare(mvdr_stage *stage, const sonar_host *host, sonar_error
     stage->used = (uint8_t *)sonar_alloc(sensors, 1);
     if (!stage->rows || !stage->row_of || !stage->mirror || !stage->used)
         return sonar_fail(err, SONAR_ENOMEM, where, "no memory for %zu sensors", sensors);
-    const char *median = sonar_host_choice(host, "mvdr.median");
-    stage->counts = median && !strcmp(median, "counts");
+    stage->view.spoilt = sonar_host_choice(host, "mvdr.spoil") ? 1 + 1e-3 : 1; /* by tests */
     sonar_code code = fit_device(stage, err);
     if (!code)
         code = allocate_snapshots(stage, err);
@@ -269,7 +262,7 @@ inline sonar_code prepare(mvdr_stage *stage, const sonar_host *host, sonar_error
         code = fit_grid(stage, &on_grid, err);
     if (!code)
         code = allocate_results(stage, on_grid, err);
-    if (!code && follows(stage, host))
+    if (!code && has_route(stage, MVDR_ROUTE_UPDATE))
         code = allocate_inverse(stage, err);
     if (!code && stage->view.tones)
         code = CUDA_CHECK(where,
@@ -280,20 +273,11 @@ inline sonar_code prepare(mvdr_stage *stage, const sonar_host *host, sonar_error
     return code;
 }
 
-/* Decision "mvdr.eigenvectors": "jacobi", "cusolver" or "size", which goes by the number of rows
- * and is taken for want of training. */
-inline bool wants_library(const mvdr::view &v, const sonar_host *host) {
-    const char *way = sonar_host_choice(host, "mvdr.eigenvectors");
-    if (!way || strcmp(way, "size") == 0)
-        return mvdr_wants_library(&v.spec);
-    return (v.vectors || v.music_decomposes) && strcmp(way, "cusolver") == 0;
-}
-
 /* Where cuSOLVER is wanted and cannot be had, Jacobi's method finds eigenvectors. Tests name a
  * release that there is not. */
 inline void choose_library(mvdr_stage *stage, const sonar_host *host) {
     mvdr::view *v = &stage->view;
-    if (!wants_library(*v, host))
+    if (!mvdr_takes_library(&v->spec, &stage->choices))
         return;
     const char *release = sonar_host_choice(host, "mvdr.cusolver");
     mvdr::cusolver *s = &stage->library;
@@ -320,6 +304,7 @@ inline sonar_code create(const void *opaque, const sonar_host *host, void **out,
     if (!stage)
         return sonar_fail(err, SONAR_ENOMEM, where, "no memory for the stage");
     stage->shape = mvdr_shape_of(spec);
+    stage->choices = mvdr_choices_of(spec, host);
     set_view(stage, spec);
     if ((code = prepare(stage, host, err)) != SONAR_OK) {
         destroy(stage);

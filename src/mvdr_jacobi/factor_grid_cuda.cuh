@@ -252,8 +252,8 @@ __global__ void __launch_bounds__(512, 1) list_bins(view v) {
     state.divisor = weights.divisor;
     state.trace = trace;
     state.snapshots = weights.effective * v.images;
-    state.fallback = falls_back(v.spec, v.n, state.snapshots);
-    if (v.searches && !state.fallback) {
+    state.fallback = mvdr_falls_back(&v.spec, v.n, state.snapshots);
+    if (v.counts && !state.fallback) {
         v.searches[bin] = search_for(v, bin, state.unit, state.snapshots);
         v.searches[bin].wants();
         v.counted_bin[atomicAdd(&v.listed->round[0].bins, 1u)] = bin;

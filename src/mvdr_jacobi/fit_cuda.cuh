@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* How much shared memory a solving block gets, and whether it finds all eigenvalues. */
+/* How much shared memory a solving block gets. */
 #ifndef SONAR_MVDR_JACOBI_FIT_CUDA_CUH
 #define SONAR_MVDR_JACOBI_FIT_CUDA_CUH
 
@@ -8,20 +8,6 @@
 #include "mvdr_jacobi/state_cuda.cuh"
 
 namespace mvdr::host {
-
-constexpr size_t FEW_ROWS = 192; /* so far all eigenvalues take less time than two of them */
-
-/* Whether every bin's solution wants all eigenvalues, and the shared memory for it. Without any of
- * its matrices, vectors there are of use for eigenvalues alone, and else it is better left to the
- * cache. */
-inline void prepare_solver(mvdr_stage *stage) {
-    mvdr::view *v = &stage->view;
-    const bool few = !stage->counts && stage->shape.order + stage->shape.order % 2 <= FEW_ROWS;
-    v->eigenvalues = v->spec.source_count ||
-                     (v->spec.loading == SONAR_LOADING_NOISE && (few || v->spec.known_sources));
-    const bool useful = stage->solver.matrix_fits || v->vectors || v->eigenvalues;
-    v->shared_bytes = useful ? stage->solver.shared_bytes : 0;
-}
 
 /* Sizes a solving block's shared memory: its vectors, and as many of its one or two matrices as
  * fit. */
@@ -55,7 +41,6 @@ inline sonar_code fit_device(mvdr_stage *stage, sonar_error *err) {
                                  v->vectors, &stage->solver, err);
     if (!code && v->music_decomposes)
         code = fit_kernel(stage, mvdr::find_subspace, true, &stage->music, err);
-    prepare_solver(stage);
     return code;
 }
 

@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "core/core.h"
-#include "mvdr_jacobi/common.h"
+#include "mvdr_jacobi/route.h"
 #include "mvdr_jacobi/tone.h"
 
 /* Helpers whose loops must be compiled once per instruction set along with their caller. */
@@ -251,6 +251,7 @@ typedef struct mvdr_stage {
     sonar_mvdr_spec spec; /* with the live members of the last parameters, */
     mvdr_band band;       /* and their band */
     const sonar_host *host;
+    mvdr_choices choices;
     mvdr_shape shape;
     size_t columns;                        /* of all slots */
     size_t held;                           /* sensors that have snapshots here: joined, none have */

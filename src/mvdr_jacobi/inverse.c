@@ -258,6 +258,7 @@ static bool note(mvdr_stage *stage, size_t bin, double count, const mvdr_load *l
         return false;
     float *info = mvdr_begin_info(stage, bin, count);
     info[SONAR_MVDR_FLAGS] = (float)mvdr_end_view(stage, view, load, share, info);
+    info[SONAR_MVDR_ROUTE] = MVDR_ROUTE_UPDATE;
     return true;
 }
 

@@ -41,13 +41,6 @@ enum {
 /* A snapshot's leaving must leave so much of what M knows. */
 #define MVDR_LEAST_LEFT 1e-7
 
-/* Whether a window that wants these may take the inverse of the one before: it wants nothing else
- * than the inverse can give. */
-static inline bool mvdr_may_slide(const sonar_mvdr_spec *spec, const mvdr_wants *wants) {
-    return wants->far && !wants->near && !wants->music && !wants->eigenvalues &&
-           !spec->source_count && spec->loading != SONAR_LOADING_NOISE;
-}
-
 /* Whether so many columns' coming, and as many others' going, leave M worth following. */
 static inline bool mvdr_moves_little(size_t arrived, size_t each, size_t slots) {
     return 2 * arrived * each <= MVDR_MOST_MOVED && arrived < slots;

@@ -283,7 +283,8 @@ __global__ void __launch_bounds__(INVERSE_THREADS) settle(view v, uint32_t parts
         mvdr_inverse_share(v.n, s.delta, state.apart, s.trace, s.energy, s.count, v.images);
     const double left = s.count * v.images;
     if (!mvdr_level_drowned(v.n - left, state.most, state.delta, level * left))
-        report(v, bin, {0, 0, true}, {state.delta, false, false}, level, s.count, 0);
+        report(v, bin, {0, 0, true}, {state.delta, false, false}, level, s.count, 0,
+               MVDR_ROUTE_UPDATE);
     else if (threadIdx.x == 0)
         let_go(v, bin, true);
 }

@@ -48,7 +48,6 @@ static double noise_by_count(const double *d, size_t k, size_t n, size_t sources
 /* By a rule that wants no eigenvalue but their mean; false: it does. */
 static bool by_mean(const sonar_mvdr_spec *spec, double mean, size_t n, double snapshots,
                     mvdr_load *load) {
-    const size_t sources = spec->known_sources;
     *load = (mvdr_load){.delta = spec->eps};
     if (spec->loading == SONAR_LOADING_ABSOLUTE)
         return true;
@@ -56,7 +55,7 @@ static bool by_mean(const sonar_mvdr_spec *spec, double mean, size_t n, double s
     if (spec->loading == SONAR_LOADING_TRACE)
         return true;
     load->delta *= MVDR_FALLBACK_EPS;
-    load->fallback = snapshots <= 2 * (double)sources + 2 || sources >= n;
+    load->fallback = mvdr_falls_back(spec, n, snapshots);
     return load->fallback;
 }
 

@@ -26,12 +26,6 @@ __device__ inline double median(const double *d, uint32_t k, uint32_t n, double 
     return ((low < k ? d[low] : 0) + (high < k ? d[high] : 0)) / 2;
 }
 
-/* The noise rule has too few snapshots: a share of the trace replaces it. */
-__device__ inline bool falls_back(const sonar_mvdr_spec &spec, uint32_t n, double snapshots) {
-    return spec.loading == SONAR_LOADING_NOISE &&
-           (snapshots <= 2 * (double)spec.known_sources + 2 || spec.known_sources >= n);
-}
-
 /* The noise in a sensor from the k eigenvalues d, descending; the other n - k are zero. All threads
  * call. */
 __device__ inline double noise_of(const sonar_mvdr_spec &spec, const double *d, uint32_t k,
@@ -79,7 +73,7 @@ __device__ inline loaded load(const view &v, uint32_t bin, const double *d,
                               const weights &weights) {
     const uint32_t k = weights.order;
     const double snapshots = weights.effective * v.images;
-    const bool fallback = falls_back(v.spec, v.n, snapshots);
+    const bool fallback = mvdr_falls_back(&v.spec, v.n, snapshots);
     const double by_rule =
         loading(v.spec, fallback, total(d, 0, k) / v.n, noise_of(v.spec, d, k, v.n, snapshots));
     const double least = mvdr_least_delta(d[0], median(d, k, v.n, snapshots), d[k - 1]);

@@ -2,7 +2,6 @@
 /* The CPU's MVDR stage: one task per bin, everything of a bin in a fixed order inside it, so that
  * results do not depend on the number of workers. */
 #include "mvdr_jacobi/internal.h"
-#include "mvdr_jacobi/inverse.h"
 
 #include <float.h>
 #include <math.h>
@@ -28,13 +27,6 @@ static bool measure(mvdr_stage *stage, size_t *ring, size_t *gram, size_t *proje
            !__builtin_mul_overflow(bins * columns * 2, stage->directions, project);
 }
 
-/* Whether an inverse may follow the snapshots. Tests choose it for few sensors, too. */
-static bool follows(const mvdr_stage *stage) {
-    const char *chosen = sonar_host_choice(stage->host, "mvdr.cpu_inverse");
-    return chosen && strcmp(chosen, "follow") == 0 ? mvdr_can_follow(&stage->spec)
-                                                   : mvdr_follows(&stage->spec);
-}
-
 static bool allocate(mvdr_stage *stage) {
     const sonar_mvdr_spec *spec = &stage->spec;
     const mvdr_shape *shape = &stage->shape;
@@ -58,7 +50,7 @@ static bool allocate(mvdr_stage *stage) {
     stage->norm = sonar_alloc(shape->by_snapshots ? bins * stage->directions : 1, sizeof(double));
     stage->covariance = sonar_alloc(sums ? bins : 1, mvdr_triangle(sums ? sensors : 1) * 8);
     stage->factor = sonar_alloc(bins, stage->factor_size * sizeof(double));
-    const bool slides = follows(stage);
+    const bool slides = mvdr_route_exists(spec, MVDR_ON_CPU, &stage->choices, MVDR_ROUTE_UPDATE);
     stage->inverse = slides ? sonar_alloc(bins, sizeof *stage->inverse) : NULL;
     stage->slope = sonar_alloc(slides ? bins * stage->directions : 1, sizeof(double));
     stage->energy = sonar_alloc(slides ? bins * shape->slots : 1, sizeof(double));
@@ -112,6 +104,7 @@ static sonar_code create(const void *spec, const sonar_host *host, void **out, s
         return sonar_fail(err, SONAR_ENOMEM, where, "no memory for the stage");
     memcpy(&stage->spec, spec, sizeof stage->spec);
     stage->host = host;
+    stage->choices = mvdr_choices_of(&stage->spec, host);
     stage->shape = mvdr_shape_of(&stage->spec);
     stage->columns = mvdr_slot_columns(&stage->shape) * stage->shape.slots;
     stage->held = stage->spec.parts == SONAR_MVDR_JOINED ? 1 : stage->spec.sensors;
@@ -263,7 +256,8 @@ static sonar_code execute(void *opaque, sonar_queue *queue, const sonar_buffer *
     stage->in = in;
     stage->arrived = joined && in->shape[0] ? work->snapshots : in->shape[0];
     stage->wants = mvdr_wants_of(work, out);
-    stage->slides = stage->inverse && mvdr_may_slide(spec, &stage->wants);
+    const mvdr_problem window = mvdr_problem_of(spec, &stage->wants, MVDR_ON_CPU);
+    stage->slides = mvdr_route_of(&window, MVDR_ON_CPU, &stage->choices) == MVDR_ROUTE_UPDATE;
     if (stage->tones && (stage->arrived || stage->masked_anew) && !joined)
         stage->host->parallel(stage->host->ctx, spec->bins, accumulate_products, stage);
     stage->host->parallel(stage->host->ctx, spec->bins, bin_task, stage);

@@ -37,8 +37,8 @@ inline sonar_code execute(void *opaque, sonar_queue *queue, const sonar_buffer *
     if (!code)
         code = update_rows(stage, work->params, queue->stream, err);
     if (!code)
-        code = begin_inverse(stage, (uint32_t)in->shape[0],
-                             mvdr_may_slide(&stage->view.spec, &wants), queue->stream, err);
+        code =
+            begin_inverse(stage, (uint32_t)in->shape[0], updates(stage, wants), queue->stream, err);
     if (!code)
         code = joined ? take_in_joined(stage, in, work->snapshots, queue->stream, err)
                       : take_in(stage, arrivals_of(in), queue->stream, err);

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "mvdr_jacobi/fit_cuda.cuh"
+#include "mvdr_jacobi/state_cuda.cuh"
 
 namespace mvdr::host {
 
@@ -115,7 +115,6 @@ inline sonar_code update_rows(mvdr_stage *stage, const sonar_params *params, cud
     mvdr_renew_spec(&v->spec, params);
     v->gain = mvdr_least_gain(&v->spec);
     v->band = mvdr_band_of(&v->spec, params);
-    prepare_solver(stage);
     const bool others = memcmp(stage->used, params->used, sensors) != 0;
     const bool same = stage->versioned && !v->spec.parts && same_far && !others;
     stage->masked_anew = stage->versioned && others && !v->spec.parts;

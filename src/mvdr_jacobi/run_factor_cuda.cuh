@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Launches the kernels of factor_grid_cuda.cuh, and decides which stages do. */
+/* Launches the kernels of factor_grid_cuda.cuh. */
 #ifndef SONAR_MVDR_JACOBI_RUN_FACTOR_CUDA_CUH
 #define SONAR_MVDR_JACOBI_RUN_FACTOR_CUDA_CUH
-
-#include <string.h>
 
 #include "mvdr_jacobi/factor_grid_cuda.cuh"
 #include "mvdr_jacobi/spectrum_grid_cuda.cuh"
@@ -11,21 +9,7 @@
 
 namespace mvdr::host {
 
-/* Rows from which all multiprocessors take less time together than a block for each bin: windows of
- * 100 bins with the loading by the trace take an H200 0.68 ms for each bin by itself and 0.74 ms
- * together with 192 rows, 1.14 and 1.13 with 256, and 2.64 and 2.16 with 384. */
-constexpr size_t GRID_ROWS = 320;
 constexpr size_t CHUNK_BYTES = mvdr::CHUNKS * sizeof(mvdr::chunk);
-
-/* Decision "mvdr.factor": "bin" (a thread block for each), "grid" (all together) or "size", which
- * goes by the order. Stages with eigenvectors have no factor. */
-inline bool factors_on_grid(const mvdr_stage *stage, const sonar_host *host) {
-    const char *way = sonar_host_choice(host, "mvdr.factor");
-    if (stage->view.vectors)
-        return false;
-    const bool by_size = !way || !strcmp(way, "size");
-    return by_size ? stage->shape.order >= GRID_ROWS : !strcmp(way, "grid");
-}
 
 /* Lets the kernels have their shared memory, and counts the blocks that run at a time; *fits
  * becomes false where a multiprocessor has too little. */
@@ -54,12 +38,12 @@ inline sonar_code fit_grid(mvdr_stage *stage, bool *fits, sonar_error *err) {
     return SONAR_OK;
 }
 
-/* The inverse factors of bins whose loading is known without all eigenvalues; solve finds them
- * there. */
+/* On the routes with "-grid": the inverse factors of bins whose loading is known without all
+ * eigenvalues; solve finds them there. */
 inline sonar_code factor_bins(const mvdr::view &v, cudaStream_t stream, sonar_error *err) {
     constexpr uint32_t WARPS = 8;
     const unsigned bins = (unsigned)v.spec.bins;
-    if (!v.listed || v.eigenvalues || !v.order)
+    if (!v.grid || !v.order)
         return SONAR_OK;
     CUDA_TRY(where, cudaMemsetAsync(v.listed, 0, sizeof *v.listed, stream), err);
     mvdr::list_bins<<<bins, SOLVE_THREADS, 0, stream>>>(v);
@@ -71,7 +55,7 @@ inline sonar_code factor_bins(const mvdr::view &v, cudaStream_t stream, sonar_er
     mvdr::assemble_taken<<<columns, WARPS * mvdr::WARP, 0, stream>>>(v);
     if ((code = CUDA_LAUNCHED(where, "assemble_taken", err)) != SONAR_OK)
         return code;
-    if (v.searches) {
+    if (v.counts) {
         mvdr::count_listed<<<v.resident, mvdr::SQUARE_THREADS, CHUNK_BYTES, stream>>>(v);
         if ((code = CUDA_LAUNCHED(where, "count_listed", err)) != SONAR_OK)
             return code;

@@ -27,11 +27,33 @@ inline sonar_code decompose(const mvdr_stage *stage, const sonar_queue *queue, s
     return code ? code : mvdr::cusolver_run(s, queue->stream, err);
 }
 
+/* Whether a window that wants these updates the inverses. */
+inline bool updates(const mvdr_stage *stage, const mvdr_wants &wants) {
+    const mvdr_problem window = mvdr_problem_of(&stage->view.spec, &wants, MVDR_ON_GPU);
+    return mvdr_route_of(&window, MVDR_ON_GPU, &stage->choices) == MVDR_ROUTE_UPDATE;
+}
+
+/* The view for a window that wants these, by the route of bins whose inverse is not updated.
+ * Without any of its matrices, a solving block's shared memory is of use for eigenvalues alone, and
+ * else it is better left to the cache. */
+inline mvdr::view window_of(const mvdr_stage *stage, const mvdr_wants &wants) {
+    mvdr::view v = stage->view;
+    mvdr_problem window = mvdr_problem_of(&v.spec, &wants, MVDR_ON_GPU);
+    window.from_scratch = true;
+    const mvdr_route_id route = mvdr_route_of(&window, MVDR_ON_GPU, &stage->choices);
+    v.eigenvalues = route == MVDR_ROUTE_EIGENVALUES;
+    v.counts = v.listed && route == MVDR_ROUTE_MEDIAN_GRID;
+    v.grid = v.counts || (v.listed && route == MVDR_ROUTE_FACTOR_GRID);
+    const bool useful = stage->solver.matrix_fits || v.vectors || v.eigenvalues;
+    v.shared_bytes = useful ? stage->solver.shared_bytes : 0;
+    return v;
+}
+
 /* Loading and factor of all that has been taken in and not been solved yet; `all`: eigenvalues too.
  */
 inline sonar_code solve_bins(const mvdr::view &v, bool all, cudaStream_t stream, sonar_error *err) {
     const unsigned bins = (unsigned)v.spec.bins;
-    const sonar_code code = all ? SONAR_OK : factor_bins(v, stream, err);
+    const sonar_code code = factor_bins(v, stream, err);
     if (code)
         return code;
     if (v.vectors)
@@ -43,7 +65,7 @@ inline sonar_code solve_bins(const mvdr::view &v, bool all, cudaStream_t stream,
 
 /* Bins are solved already, but where no window has wanted it: these by Jacobi. */
 inline sonar_code solve_for_points(const mvdr_stage *stage, cudaStream_t stream, sonar_error *err) {
-    mvdr::view by_jacobi = stage->view;
+    mvdr::view by_jacobi = window_of(stage, {});
     by_jacobi.ascending = NULL;
     return solve_bins(by_jacobi, false, stream, err);
 }
@@ -185,10 +207,9 @@ inline sonar_code publish_music(const mvdr_stage *stage, float *out, const sonar
 
 /* Solves the bins; their spectrum, and the azimuth. In a window that slides, those whose inverse
  * goes on need no factor. */
-inline sonar_code solve_and_look(const mvdr_stage *stage, bool all, bool far,
+inline sonar_code solve_and_look(const mvdr_stage *stage, const mvdr_wants &wants,
                                  const sonar_buffer *azimuth, cudaStream_t stream,
                                  sonar_error *err) {
-    const mvdr::view *v = &stage->view;
     float *band = (float *)azimuth->data;
     sonar_code code = SONAR_OK;
     if (stage->slides)
@@ -196,8 +217,8 @@ inline sonar_code solve_and_look(const mvdr_stage *stage, bool all, bool far,
     if (!code && stage->slides)
         code = slide(stage, stream, err);
     if (!code)
-        code = solve_bins(*v, all, stream, err);
-    if (code || !far)
+        code = solve_bins(window_of(stage, wants), wants.eigenvalues, stream, err);
+    if (code || !wants.far)
         return code;
     if (!stage->slides)
         return run_spectrum(stage, stage->grid, band, azimuth->stride[0], stream, err);
@@ -212,12 +233,11 @@ inline sonar_code publish(mvdr_stage *stage, const sonar_queue *queue, sonar_buf
     const sonar_mvdr_spec *spec = &v->spec;
     const sonar_buffer *azimuth = &out[SONAR_MVDR_OUT_AZIMUTH];
     const mvdr_wants wants = mvdr_wants_of(work, out);
-    const bool all = work->outputs & SONAR_WANT(SONAR_MVDR_EIGENVALUES);
     sonar_code code = SONAR_OK;
     if (v->vectors && v->ascending)
         code = decompose(stage, queue, err);
     if (!code)
-        code = solve_and_look(stage, all, wants.far, azimuth, stream, err);
+        code = solve_and_look(stage, wants, azimuth, stream, err);
     if (!code && work->outputs & SONAR_WANT(SONAR_MVDR_SPECTRUM))
         code = write_rows(&v->band, &out[SONAR_MVDR_OUT_SPECTRUM], v->power, spec->directions,
                           stream, err);

@@ -252,8 +252,7 @@ static bool load_by_median(const mvdr_stage *stage, const looks *looks, double t
     const size_t m = looks->order;
     size_t middle[2];
     mvdr_middle(stage->rows.n, snapshots, middle);
-    if (stage->spec.loading != SONAR_LOADING_NOISE || load->fallback || stage->spec.known_sources ||
-        !(trace > 0) || middle[1] >= m)
+    if (!(trace > 0) || middle[1] >= m)
         return false;
     mvdr_reduce(spread(scratch, m, false), scratch->v_re, scratch->v_im, scratch->d, scratch->e);
     const size_t rank[2] = {m - 1 - middle[0], m - 1 - middle[1]};
@@ -261,32 +260,79 @@ static bool load_by_median(const mvdr_stage *stage, const looks *looks, double t
     return mvdr_loading_by_median(&stage->spec, trace, median, stage->rows.n, snapshots, load);
 }
 
-/* All of a bin from its trace or its median, if nobody wants other eigenvalues; else false. */
-static bool process_without(mvdr_stage *stage, size_t bin, const looks *looks,
-                            mvdr_scratch *scratch, float *info, unsigned *flags) {
-    const sonar_mvdr_spec *spec = &stage->spec;
+/* The end of both routes without all eigenvalues. False where rounding hides the level. */
+static bool end_without(const mvdr_stage *stage, mvdr_view *view, const looks *looks, double trace,
+                        const mvdr_load *load, double share, float *info, unsigned *flags) {
+    const double each = (double)stage->shape.each;
+    const double zeros = (double)view->m - looks->seen * each;
+    if (mvdr_level_drowned(zeros, trace, view->delta, share * looks->effective * each))
+        return false;
+    *flags = mvdr_end_view(stage, view, load, share, info);
+    return true;
+}
+
+/* ---- routes ---------------------------------------------------------------------------------- */
+
+/* A route of route.h: the bin's view and info from its matrix in scratch->a. False where it would
+ * be inaccurate. */
+typedef bool take_route(mvdr_stage *stage, size_t bin, const looks *looks, mvdr_scratch *scratch,
+                        float *info, unsigned *flags);
+
+static bool by_factor(mvdr_stage *stage, size_t bin, const looks *looks, mvdr_scratch *scratch,
+                      float *info, unsigned *flags) {
     const double snapshots = looks->effective * (double)stage->shape.each;
     const double trace = mvdr_trace(scratch->a, looks->order);
-    double first, second, share;
     mvdr_load load;
-    if (mvdr_has_vectors(spec) || spec->source_count || spec->music || stage->wants.eigenvalues)
-        return false;
-    const bool by_trace = mvdr_loading_by_trace(spec, trace, stage->rows.n, snapshots, &load);
-    if (!by_trace && !load_by_median(stage, looks, trace, snapshots, &load, scratch))
+    if (!mvdr_loading_by_trace(&stage->spec, trace, stage->rows.n, snapshots, &load))
         return false;
     mvdr_view *view = begin_view(stage, bin, looks);
     view_loaded(stage, view, trace, &load, scratch);
-    if (by_trace)
-        share = level_by_inverse(stage, view, looks, scratch);
-    else if (mvdr_shifted_inverse(scratch->d, scratch->e, view->m, view->delta, &first, &second))
-        share = level_of(stage, view, looks, first, second);
-    else
+    const double share = level_by_inverse(stage, view, looks, scratch);
+    return end_without(stage, view, looks, trace, &load, share, info, flags);
+}
+
+static bool by_median(mvdr_stage *stage, size_t bin, const looks *looks, mvdr_scratch *scratch,
+                      float *info, unsigned *flags) {
+    const double snapshots = looks->effective * (double)stage->shape.each;
+    const double trace = mvdr_trace(scratch->a, looks->order);
+    double first, second;
+    mvdr_load load;
+    if (!load_by_median(stage, looks, trace, snapshots, &load, scratch))
         return false;
-    const double zeros = (double)view->m - looks->seen * (double)stage->shape.each;
-    if (mvdr_level_drowned(zeros, trace, view->delta, share * snapshots))
+    mvdr_view *view = begin_view(stage, bin, looks);
+    view_loaded(stage, view, trace, &load, scratch);
+    if (!mvdr_shifted_inverse(scratch->d, scratch->e, view->m, view->delta, &first, &second))
         return false;
-    *flags = mvdr_end_view(stage, view, &load, share, info);
+    const double share = level_of(stage, view, looks, first, second);
+    return end_without(stage, view, looks, trace, &load, share, info, flags);
+}
+
+/* All eigenvalues, and eigenvectors in stages that have them. */
+static bool by_eigenvalues(mvdr_stage *stage, size_t bin, const looks *looks, mvdr_scratch *scratch,
+                           float *info, unsigned *flags) {
+    const mvdr_sweeps sweeps =
+        mvdr_decompose(stage, looks->order, mvdr_has_vectors(&stage->spec), scratch);
+    if (scratch->d[0] > 0)
+        *flags = process(stage, bin, looks, scratch, info);
+    *flags |= sweeps.converged ? 0 : SONAR_MVDR_FLAG_NOT_CONVERGED;
+    info[SONAR_MVDR_SWEEPS] = (float)sweeps.count;
+    info[SONAR_MVDR_RESIDUAL] = (float)sweeps.residual;
     return true;
+}
+
+static take_route *const ROUTES[] = {[MVDR_ROUTE_JACOBI] = by_eigenvalues,
+                                     [MVDR_ROUTE_FACTOR] = by_factor,
+                                     [MVDR_ROUTE_MEDIAN] = by_median,
+                                     [MVDR_ROUTE_EIGENVALUES] = by_eigenvalues};
+
+/* That of a bin whose inverse is not updated. */
+static mvdr_route_id route_of(const mvdr_stage *stage, const looks *looks) {
+    const sonar_mvdr_spec *spec = &stage->spec;
+    mvdr_problem problem = mvdr_problem_of(spec, &stage->wants, MVDR_ON_CPU);
+    problem.from_scratch = true;
+    problem.fallback =
+        mvdr_falls_back(spec, stage->rows.n, looks->effective * (double)stage->shape.each);
+    return mvdr_route_of(&problem, MVDR_ON_CPU, &stage->choices);
 }
 
 /* ---- all of it ------------------------------------------------------------------------------- */
@@ -307,19 +353,18 @@ float *mvdr_begin_info(mvdr_stage *stage, size_t bin, double snapshots) {
 
 void mvdr_solve_anew(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
     mvdr_bin *state = &stage->bin[bin];
-    mvdr_sweeps sweeps = {.converged = true};
     unsigned flags = 0;
     const looks looks = form(stage, bin, scratch);
     float *info = mvdr_begin_info(stage, bin, looks.effective);
     state->view = (mvdr_view){.offset = llround(state->offset * MVDR_TONE_ONE)};
     memset(stage->eigenvalue + bin * stage->modes, 0, stage->modes * sizeof *stage->eigenvalue);
-    const bool all = looks.order && !process_without(stage, bin, &looks, scratch, info, &flags);
-    if (all)
-        sweeps = mvdr_decompose(stage, looks.order, mvdr_has_vectors(&stage->spec), scratch);
-    if (all && scratch->d[0] > 0)
-        flags = process(stage, bin, &looks, scratch, info);
-    info[SONAR_MVDR_SWEEPS] = (float)sweeps.count;
-    info[SONAR_MVDR_RESIDUAL] = (float)sweeps.residual;
-    info[SONAR_MVDR_FLAGS] =
-        (float)(flags | (sweeps.converged ? 0 : SONAR_MVDR_FLAG_NOT_CONVERGED));
+    if (!looks.order)
+        return;
+    mvdr_route_id route = route_of(stage, &looks);
+    if (!ROUTES[route](stage, bin, &looks, scratch, info, &flags)) {
+        route = MVDR_ROUTE_EIGENVALUES;
+        ROUTES[route](stage, bin, &looks, scratch, info, &flags);
+    }
+    info[SONAR_MVDR_ROUTE] = state->view.m ? (float)route : MVDR_ROUTE_NONE;
+    info[SONAR_MVDR_FLAGS] = (float)flags;
 }

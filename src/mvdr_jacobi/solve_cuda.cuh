@@ -28,7 +28,7 @@ __device__ inline void write_eigenvalues(const view &v, uint32_t bin, const doub
 
 __device__ inline void report(const view &v, uint32_t bin, const outcome &made,
                               const loaded &loaded, double level, double snapshots,
-                              uint32_t sources) {
+                              uint32_t sources, mvdr_route_id route) {
     const double biased = v.spec.correct_level ? MVDR_LEVEL_CORRECTED : MVDR_LEVEL_BIASED;
     const unsigned flags = (loaded.fallback ? SONAR_MVDR_FLAG_TRACE_FALLBACK : 0) |
                            (loaded.floored ? SONAR_MVDR_FLAG_LOADING_FLOOR : 0) |
@@ -47,6 +47,7 @@ __device__ inline void report(const view &v, uint32_t bin, const outcome &made,
     info[SONAR_MVDR_OFFSET] = (float)v.bin[bin].offset;
     info[SONAR_MVDR_SOURCES] = (float)sources;
     info[SONAR_MVDR_MODES] = (float)v.bin[bin].modes;
+    info[SONAR_MVDR_ROUTE] = (float)route;
 }
 
 /* What spectra have told of an earlier window, if it was the same snapshots'. One thread. */
@@ -114,7 +115,7 @@ struct solution {
         bool fallback = state.fallback;
         if (!state.taken) {
             const double snapshots = weights.effective * v.images;
-            fallback = falls_back(v.spec, v.n, snapshots);
+            fallback = mvdr_falls_back(&v.spec, v.n, snapshots);
             const bool counts = v.spec.loading == SONAR_LOADING_NOISE && !fallback;
             asked = loading(v.spec, fallback, trace / v.n, counts ? noise_by_counts(snapshots) : 0);
         }
@@ -226,6 +227,15 @@ __global__ void __launch_bounds__(512, 1) assemble_all(view v, complex64 *to) {
         a(i, i) = {BEYOND, 0};
 }
 
+/* The route of a bin that was solved without eigenvectors. `noise`: by the median. */
+__device__ inline mvdr_route_id route_of(bool all_eigenvalues, bool on_grid, bool noise) {
+    if (all_eigenvalues)
+        return MVDR_ROUTE_EIGENVALUES;
+    if (on_grid)
+        return noise ? MVDR_ROUTE_MEDIAN_GRID : MVDR_ROUTE_FACTOR_GRID;
+    return noise ? MVDR_ROUTE_MEDIAN : MVDR_ROUTE_FACTOR;
+}
+
 /* All of one bin, unless that has been done; cuSOLVER has left only eigenvectors of what was done
  * before. One thread block each. `all`: eigenvalues are wanted for themselves. */
 template <bool VECTORS> __global__ void __launch_bounds__(512, 1) solve(view v, bool all) {
@@ -244,6 +254,7 @@ template <bool VECTORS> __global__ void __launch_bounds__(512, 1) solve(view v, 
     double level = 1;
     uint32_t sources = 0;
     bool without = false; /* all eigenvalues */
+    mvdr_route_id route = MVDR_ROUTE_NONE;
     __syncthreads();
     if (threadIdx.x == 0) {
         v.bin[bin].delta = 0;
@@ -258,11 +269,16 @@ template <bool VECTORS> __global__ void __launch_bounds__(512, 1) solve(view v, 
                                 VECTORS ? v.factor : nullptr);
         const solution s = {v, x, weights, bin, m, trace, unit};
         level = VECTORS ? s.by_vectors(r, &loaded, &made, &sources)
-                        : s.by_factor(r, all || v.eigenvalues, &loaded, &without);
+                        : s.by_factor(r, v.eigenvalues, &loaded, &without);
         if (!without)
             write_eigenvalues(v, bin, r.d, weights.order);
         if (!VECTORS && !without && threadIdx.x == 0)
             sources = count_sources(v, eigenspectrum_of(v, r.d, weights));
+        if (VECTORS)
+            route = v.ascending ? MVDR_ROUTE_CUSOLVER : MVDR_ROUTE_JACOBI;
+        else
+            route = route_of(!without, v.bin[bin].factored,
+                             v.spec.loading == SONAR_LOADING_NOISE && !loaded.fallback);
         if (threadIdx.x == 0)
             v.bin[bin].unit = v.spec.dmr ? 1 : unit;
     }
@@ -274,7 +290,7 @@ template <bool VECTORS> __global__ void __launch_bounds__(512, 1) solve(view v, 
     }
     if (!(trace > 0))
         write_eigenvalues(v, bin, nullptr, 0);
-    report(v, bin, made, loaded, level, weights.effective, sources);
+    report(v, bin, made, loaded, level, weights.effective, sources, route);
 }
 
 } // namespace mvdr

@@ -8,6 +8,7 @@
 #include "mvdr_jacobi/common.h"
 #include "mvdr_jacobi/inverse.h"
 #include "mvdr_jacobi/mvdr_jacobi.h"
+#include "mvdr_jacobi/route.h"
 #include "mvdr_jacobi/tone.h"
 
 namespace mvdr {
@@ -86,16 +87,18 @@ struct ring_state {
 
 struct view {
     sonar_mvdr_spec spec;
-    mvdr_band band;         /* bins in use */
-    uint32_t n;             /* rows: used sensors */
-    uint32_t length;        /* slots of the ring; 0: the covariance forgets by itself */
-    uint32_t images;        /* columns a snapshot brings: 2 with forward-backward */
-    uint32_t columns;       /* slots, then with forward-backward their mirror images */
-    uint32_t order;         /* of the matrix that is solved: columns, or n in sensor space */
-    uint32_t most;          /* the largest order there can be, padded to panels */
-    bool by_snapshots;      /* snapshot space; else sensor space */
-    bool vectors;           /* eigenvectors instead of a Cholesky factor */
-    bool eigenvalues;       /* all of them are wanted, whatever it takes */
+    mvdr_band band;    /* bins in use */
+    uint32_t n;        /* rows: used sensors */
+    uint32_t length;   /* slots of the ring; 0: the covariance forgets by itself */
+    uint32_t images;   /* columns a snapshot brings: 2 with forward-backward */
+    uint32_t columns;  /* slots, then with forward-backward their mirror images */
+    uint32_t order;    /* of the matrix that is solved: columns, or n in sensor space */
+    uint32_t most;     /* the largest order there can be, padded to panels */
+    bool by_snapshots; /* snapshot space; else sensor space */
+    bool vectors;      /* eigenvectors instead of a Cholesky factor */
+    /* of this window's route: */
+    bool eigenvalues;       /* all of them are found, */
+    bool grid, counts;      /* else all multiprocessors factor the bins, and count eigenvalues */
     bool music_decomposes;  /* mvdr_music_decomposes */
     double gain;            /* least white noise gain, as a share of |a|^2; 0: no limit */
     size_t middle;          /* sensor that whole turns count from; ORIGIN: the array's origin */
@@ -137,10 +140,10 @@ struct view {
     uint32_t *unsolved; /* [bin] not 0: snapshots or parameters have come since the last solution */
     bin_state *bin;
     ring_state *ring;
-    agenda *listed;       /* NULL: a thread block a bin factors it, */
+    agenda *listed;       /* NULL: no window takes a route with "-grid" */
     uint32_t *listed_bin; /* [bin] those on the agenda */
     uint32_t *done;       /* [bin][squares of most] columns of squares that are done in a row */
-    /* where the loading wants the median: */
+    /* while the loading wants the median: */
     search *searches;      /* [bin] */
     uint32_t *counted_bin; /* [2][bin] those of an even and of an odd round */
     complex64 *corner;     /* [bin][squares of most][SQUARE^2] X of the squares on the diagonal */

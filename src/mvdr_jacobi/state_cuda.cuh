@@ -21,6 +21,7 @@ struct fit {
 struct mvdr_stage {
     mvdr::view view; /* with the stage's device memory; kernels get a copy */
     mvdr_shape shape;
+    mvdr_choices choices;
     mvdr::points grid, look; /* the stage's directions, and room for others: AT_ONCE of them, or
                                 a range of the near field */
     uint64_t *near_turns;    /* [range][direction][sensor] */
@@ -30,7 +31,6 @@ struct mvdr_stage {
     uint32_t *mirror;        /* [sensor] on the host */
     size_t *rows, *row_of;   /* the same as on the device; scratch */
     fit solver, music;       /* of mvdr::solve, of mvdr::find_subspace */
-    bool counts;             /* a test's: the median by counts, however few rows there are */
     uint8_t *used;           /* [sensor] of the last parameters */
     uint64_t version, far_made, near_made; /* of these, and of their tables */
     bool versioned, forgotten;

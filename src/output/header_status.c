@@ -234,6 +234,8 @@ char *sonar_header_status(const sonar_output_spec *spec, const char *axes,
     put_bool(&root, "waiting", status->waiting_for_samples);
     put_metrics(&root, status);
     put_clocks(&root, status);
+    json mvdr = get_object(&root, "mvdr");
+    put_string(&mvdr, "path", status->mvdr_path[0] ? status->mvdr_path : NULL);
     json output = get_object(&root, "output");
     put_wanted(&output, extra->wanted);
     json record = get_object(&root, "record");

@@ -11,6 +11,7 @@
 #include "ranks/cluster.h"
 #include "config/fits.h"
 #include "net/shared.h"
+#include "mvdr_jacobi/mvdr_jacobi.h"
 #include "pipeline/internal.h"
 
 /* Version 4, variant 1 (RFC 4122, section 4.4). */
@@ -150,11 +151,24 @@ static sonar_code make_nav(sonar_pipeline *p, sonar_error *err) {
     return sonar_nav_create(&spec, &p->host, &p->nav, err);
 }
 
+/* The way that MVDR's bins will go. */
+static void log_path(const sonar_pipeline *p) {
+    const sonar_backend *place = p->layout.place[SONAR_ENGINE_MVDR];
+    char text[SONAR_MVDR_PATH_BYTES];
+    if (!p->config->specs.mvdr_enabled || !place)
+        return;
+    const bool on_gpu = place->native_space == SONAR_DEVICE;
+    sonar_mvdr_path_text(sonar_mvdr_path(&p->config->specs.mvdr, on_gpu, &p->host), text);
+    sonar_log(&p->host, SONAR_INFO, "mvdr.path", "%s on %s", text, place->name);
+}
+
 static sonar_code make_engine(sonar_pipeline *p, sonar_error *err) {
     const sonar_planning planning = sonar_pipeline_planning(p);
     const sonar_code code = sonar_pipeline_make_engine(p, p->layout.place, planning, err);
-    if (!code)
-        snprintf(p->change.backend, sizeof p->change.backend, "%s", sonar_engine_name(p->engine));
+    if (code)
+        return code;
+    snprintf(p->change.backend, sizeof p->change.backend, "%s", sonar_engine_name(p->engine));
+    log_path(p);
     return code;
 }
 

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "mvdr_jacobi/mvdr_jacobi.h"
 #include "status/topic.h"
 #include "pipeline/internal.h"
 
@@ -19,6 +20,19 @@ static double median_of(sonar_pipeline *p, const sonar_buffer *info, int field) 
     for (size_t b = 0; b < bins; b++)
         p->column[b] = ((const float *)info->data)[b * SONAR_MVDR_INFO_FIELDS + (size_t)field];
     return (double)sonar_median(p->column, bins);
+}
+
+/* The path of most of the window's bins. */
+static uint32_t path_of(const sonar_pipeline *p, const sonar_buffer *info) {
+    size_t count[SONAR_MVDR_ROUTES_MOST] = {0};
+    uint32_t most = 0;
+    for (size_t b = 0; b < info->shape[0]; b++) {
+        const uint32_t route =
+            (uint32_t)((const float *)info->data)[b * SONAR_MVDR_INFO_FIELDS + SONAR_MVDR_ROUTE];
+        if (route < SONAR_MVDR_ROUTES_MOST && ++count[route] > count[most])
+            most = route;
+    }
+    return sonar_mvdr_path_by(&p->live->plan->config->specs.mvdr, most);
 }
 
 /* Fills the header's fields about the adaptive spectrum from the stage's info rows. */
@@ -56,6 +70,7 @@ static void summarise_mvdr(sonar_pipeline *p, sonar_result *result) {
     atomic_fetch_add(&p->progress.mvdr_bins, bins);
     atomic_fetch_add(&p->progress.mvdr_bins_not_converged, result->mvdr_bins_not_converged);
     atomic_store(&p->progress.mvdr_most_sweeps, (uint64_t)result->mvdr_most_sweeps);
+    atomic_store(&p->progress.mvdr_path, path_of(p, info));
 }
 
 /* Arrays over bins have the length of the live bands, which is at most the length they were made

@@ -42,6 +42,7 @@ struct change {
 struct progress {
     atomic_uint_fast64_t windows_processed, windows_failed, results_dropped, busy_ns;
     atomic_uint_fast64_t mvdr_bins, mvdr_bins_not_converged, mvdr_most_sweeps;
+    _Atomic uint32_t mvdr_path;    /* sonar_mvdr_path_by */
     _Atomic int64_t busy_since_ns; /* when the window in work was taken; 0: there is none */
     atomic_uint_fast64_t rounds;   /* how often it looked for a window */
     atomic_bool window_given_up;   /* the last one was given up because of stop */

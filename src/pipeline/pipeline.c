@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "mvdr_jacobi/mvdr_jacobi.h"
 #include "pipeline/internal.h"
 
 /* ---- start and stop -------------------------------------------------------------------------- */
@@ -131,6 +132,7 @@ static void collect_progress(sonar_pipeline *p, sonar_status *status) {
     status->mvdr_bins = atomic_load(&progress->mvdr_bins);
     status->mvdr_bins_not_converged = atomic_load(&progress->mvdr_bins_not_converged);
     status->mvdr_most_sweeps = atomic_load(&progress->mvdr_most_sweeps);
+    sonar_mvdr_path_text(atomic_load(&progress->mvdr_path), status->mvdr_path);
     status->uptime_s = (double)(now - p->started_ns) * 1e-9;
     if (now > p->ticked_ns)
         status->load = (double)(busy - p->ticked_busy_ns) / (double)(now - p->ticked_ns);

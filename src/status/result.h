@@ -556,6 +556,8 @@ typedef struct sonar_status {
     sonar_output_counters output;
     uint64_t windows_processed, windows_failed;
     uint64_t mvdr_bins, mvdr_bins_not_converged, mvdr_most_sweeps;
+    char
+        mvdr_path[48]; /* of most bins of the last window, as docs/mvdr-inside.md has them; or "" */
     double device_free_bytes;
     double uptime_s, load;     /* load: busy share of the data thread */
     sonar_percentiles latency; /* from the last sample to publication */

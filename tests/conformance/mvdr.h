@@ -142,8 +142,15 @@
 /* Values that only the Jacobi solver reports: mvdr_solver.c. */
 #define MVDR_SOLVER_CASES(X) X(not_converged)
 
-#define MVDR_CASE(name)    void mvdr_case_##name(site *site)
-#define MVDR_DECLARE(name) MVDR_CASE(name);
+/* A case, and then a check of the routes that it took. */
+#define MVDR_CASE(name)                                                                            \
+    static void run_##name(site *site);                                                            \
+    void mvdr_case_##name(site *site) {                                                            \
+        run_##name(site);                                                                          \
+        mvdr_check_routes(site);                                                                   \
+    }                                                                                              \
+    static void run_##name(site *site)
+#define MVDR_DECLARE(name) void mvdr_case_##name(site *site);
 MVDR_CASES(MVDR_DECLARE)
 MVDR_REFUSALS(MVDR_DECLARE)
 MVDR_LONG_CASES(MVDR_DECLARE)
@@ -151,6 +158,9 @@ MVDR_SOLVER_CASES(MVDR_DECLARE)
 MVDR_INVERSE_CASES(MVDR_DECLARE)
 MVDR_SPOILT_CASES(MVDR_DECLARE)
 #define MVDR_ROW(name) {#name, mvdr_case_##name},
+
+/* Expects that the case took the routes that its row of mvdr_routes.c has, and no others. */
+void mvdr_check_routes(site *site);
 
 /* ---- for cases that a backend adds ----------------------------------------------------------- */
 

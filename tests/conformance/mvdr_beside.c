@@ -6,8 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const site_path FOLLOW = {"follow",
-                                 {{"mvdr.inverse", "follow"}, {"mvdr.cpu_inverse", "follow"}}};
+static const site_path FOLLOW = {"follow", {{"mvdr.route", "update"}}};
 
 static unsigned (*look_inside)(const mvdr_fixture *f, size_t bin);
 

@@ -11,6 +11,7 @@
 #include "manifold/manifold.h"
 #include "mvdr_jacobi/common.h"
 #include "mvdr_jacobi/level.h"
+#include "mvdr_jacobi/route.h"
 
 enum { SOUND_MPS = 1500, CENTRE_HZ = 500 };
 
@@ -247,9 +248,9 @@ static double difference_db(size_t count, const float *mine, const float *other)
 }
 
 static void expect_close(mvdr_fixture *f, size_t bin, int field, double relative, double absolute) {
-    static const char *const names[] = {"sweeps",    "residual", "delta",   "flags",
-                                        "snapshots", "level",    "offset",  "sources",
-                                        "modes",     "limited",  "subspace"};
+    static const char *const names[] = {"sweeps",    "residual", "delta",    "flags",
+                                        "snapshots", "level",    "offset",   "sources",
+                                        "modes",     "limited",  "subspace", "route"};
     double mine = (double)mvdr_info(f, bin, field), twins = (double)mvdr_info(f->twin, bin, field);
     site_expect(f->site, fabs(mine - twins) <= relative * fabs(twins) + absolute,
                 "%s, bin %zu: %s %g, CPU %g", named(f), bin, names[field], mine, twins);
@@ -328,6 +329,15 @@ static void compare(mvdr_fixture *f) {
 
 /* ---- runs ------------------------------------------------------------------------------------ */
 
+/* Not of bins out of the live band, whose info is not written. */
+static void note_routes(mvdr_fixture *f) {
+    for (size_t bin = 0; bin < f->spec.bins; bin++) {
+        const float route = mvdr_info(f, bin, SONAR_MVDR_ROUTE);
+        if (route > MVDR_ROUTE_NONE && route < MVDR_ROUTES)
+            f->site->taken |= 1u << (unsigned)route;
+    }
+}
+
 void mvdr_run(mvdr_fixture *f, size_t count, const sonar_c32 *x) {
     const sonar_work work = mvdr_work(f);
     sonar_buffer in = f->in;
@@ -346,6 +356,7 @@ void mvdr_run(mvdr_fixture *f, size_t count, const sonar_c32 *x) {
     for (int i = 0; i < SONAR_MVDR_OUTPUTS; i++)
         if (f->out[i].data)
             site_fetch(f->site, &f->out[i], f->output[i]);
+    note_routes(f);
     if (!f->twin)
         return;
     f->twin->params = f->params;

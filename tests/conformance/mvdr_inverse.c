@@ -291,7 +291,7 @@ MVDR_CASE(inverse_everything_changes_with_mirror_images) {
  * have the bits of a stage that solves from scratch. */
 MVDR_CASE(inverse_that_is_wrong) {
     enum { B = 40, L = 90 };
-    static const site_path spoil = {"spoil", {{"mvdr.inverse", "spoil"}}};
+    static const site_path spoil = {"spoil", {{"mvdr.route", "update"}, {"mvdr.spoil", "yes"}}};
     const sonar_mvdr_spec spec = beside_spec(B, L, SONAR_LOADING_TRACE, 0.01);
     const mvdr_wave waves[] = {{70, 40}, {100, 30}};
     beside b;

@@ -48,6 +48,7 @@ const char *site_choose(void *ctx, const char *decision) {
 bool site_try(site *site, const site_case *what) {
     const size_t checks = site->checks, failures = site->failures;
     site->name = what->name;
+    site->taken = 0;
     what->run(site);
     return site->checks > checks && site->failures == failures;
 }
