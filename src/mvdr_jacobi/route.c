@@ -47,15 +47,18 @@ static bool by_median(const mvdr_problem *p) {
 /* ---- the table ------------------------------------------------------------------------------- */
 
 /*
- * update      100 bins take two cores of a Xeon (AVX-512) 10.8 ms, and 10.3 by a new factor, with
- *             96 sensors, 17.9 and 18.8 with 128, 26 and 33 with 160, 35 and 46 with 192; of an
- * EPYC (AVX2) 11.5 and 12.0, 18 and 22, 27 and 38, 39 and 57; an H200 at best 0.33 and 0.36 with
- * 128, 0.48 and 0.64 with 192, 0.68 and 1.06 with 256. cusolver    100 bins of 64 rows take an
- * H200 1.0 ms, and 1.8 ms by the stage's own method. Orders are padded to 32.
- * *-grid      With the rule trace, 100 bins take an H200 0.68 ms with a thread block for each bin
- *             and 0.74 ms with all multiprocessors together with 192 rows, 1.14 and 1.13 with 256,
- *             2.64 and 2.16 with 384.
- * median      On a GPU, up to 192 rows all eigenvalues take less time than two of them.
+ * The measurements behind the sizes, all of 100 bins:
+ *
+ * - update: two cores of a Xeon (AVX-512) take 10.8 ms, and 10.3 by a new factor, with 96 sensors,
+ *   17.9 and 18.8 with 128, 26 and 33 with 160, 35 and 46 with 192; of an EPYC (AVX2) 11.5 and
+ *   12.0, 18 and 22, 27 and 38, 39 and 57. An H200 takes at best 0.33 and 0.36 with 128, 0.48 and
+ *   0.64 with 192, 0.68 and 1.06 with 256.
+ * - cusolver: an H200 takes 1.0 ms for 64 rows, and 1.8 ms by the stage's own method. Orders are
+ *   padded to 32.
+ * - factor-grid: with the rule trace an H200 takes 0.68 ms with a thread block for each bin and
+ *   0.74 ms with all multiprocessors together with 192 rows, 1.14 and 1.13 with 256, 2.64 and 2.16
+ *   with 384.
+ * - median: on a GPU, up to 192 rows all eigenvalues take less time than two of them.
  */
 const mvdr_route mvdr_routes[] = {
     [MVDR_ROUTE_UPDATE] = {"update", mvdr_can_follow, may_update, {128, 192}},
