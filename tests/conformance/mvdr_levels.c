@@ -246,8 +246,9 @@ static void expect_share(site *site, size_t sensors, sonar_loading rule, double 
 }
 
 MVDR_CASE(level_next_to_nothing) {
-    static const site_path large = {"large", {{"mvdr.factor", "grid"}, {"mvdr.inverse", "follow"}}};
+    static const site_path large = {"large", {{"mvdr.route", "update factor-grid"}}};
     static const double eps[] = {1e-3, 1e-4}, level_db[] = {40, 60, 70, 80};
+    const site_path *own = site_taken();
     for (size_t i = 0; i < 2; i++)
         for (size_t j = 0; j < 4; j++) {
             expect_share(site, 64, SONAR_LOADING_ABSOLUTE, eps[i], level_db[j]);
@@ -255,7 +256,7 @@ MVDR_CASE(level_next_to_nothing) {
             expect_share(site, 136, SONAR_LOADING_ABSOLUTE, eps[i], level_db[j]);
             site_take(&large);
             expect_share(site, 64, SONAR_LOADING_ABSOLUTE, eps[i], level_db[j]);
-            site_take(NULL);
+            site_take(own);
         }
 }
 

@@ -60,25 +60,14 @@ static const struct rule result_rules[] = {
     {"range_m", WITHIN_SHARE, 0.01}};
 
 /* Health depends on the clock and on delays. */
-static const struct rule status_rules[] = {{"text", ANYTHING, 0},
-                                           {"conditions", ANYTHING, 0},
-                                           {"health", ANYTHING, 0},
-                                           {"held", ANYTHING, 0},
-                                           {"stream", ANYTHING, 0},
-                                           {"clock", ANYTHING, 0},
-                                           {"clocks", ANYTHING, 0},
-                                           {"peers", ANYTHING, 0},
-                                           {"run", ANYTHING, 0},
-                                           {"backend", ANYTHING, 0},
-                                           {"utc_ns", ANYTHING, 0},
-                                           {"uptime_s", ANYTHING, 0},
-                                           {"load", ANYTHING, 0},
-                                           {"latency", ANYTHING, 0},
-                                           {"latency_parts", ANYTHING, 0},
-                                           {"stage_times", ANYTHING, 0},
-                                           {"stage_us", ANYTHING, 0},
-                                           {"resident_bytes", ANYTHING, 0},
-                                           {"device_free_bytes", ANYTHING, 0}};
+static const struct rule status_rules[] = {
+    {"text", ANYTHING, 0},     {"conditions", ANYTHING, 0},     {"health", ANYTHING, 0},
+    {"held", ANYTHING, 0},     {"stream", ANYTHING, 0},         {"clock", ANYTHING, 0},
+    {"clocks", ANYTHING, 0},   {"peers", ANYTHING, 0},          {"run", ANYTHING, 0},
+    {"backend", ANYTHING, 0},  {"path", ANYTHING, 0}, /* of MVDR, each backend's own */
+    {"utc_ns", ANYTHING, 0},   {"uptime_s", ANYTHING, 0},       {"load", ANYTHING, 0},
+    {"latency", ANYTHING, 0},  {"latency_parts", ANYTHING, 0},  {"stage_times", ANYTHING, 0},
+    {"stage_us", ANYTHING, 0}, {"resident_bytes", ANYTHING, 0}, {"device_free_bytes", ANYTHING, 0}};
 
 static struct rule rule_of(bool status, const char *key) {
     const struct rule *rules = status ? status_rules : result_rules;
