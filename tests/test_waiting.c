@@ -191,12 +191,24 @@ Test(waiting, that_this_user_may_not_connect) {
     expect_reason(NULL, "may not be connected to by this user", NULL);
 }
 
-/* It may not join for some 2 s. */
+static const char *refused; /* an owner that may not join for some 2 s more */
+static int64_t paid_ns;     /* until when it has paid for what the gate gives back */
+
 static void spend_all(const char *owner) {
-    while (sonar_gate_join(gate, owner, sonar_monotonic_ns()))
+    refused = owner;
+    paid_ns = sonar_monotonic_ns();
+    while (sonar_gate_join(gate, owner, paid_ns))
         ;
     for (int i = 0; i < 160; i++)
-        sonar_gate_pay(gate, owner, false, sonar_monotonic_ns());
+        sonar_gate_pay(gate, owner, false, paid_ns);
+}
+
+/* Spends what has been given back since, 5 joins a second of 16 requests each, so that a viewer
+ * that starts slowly is refused as well. */
+static void spend_on(void) {
+    const int64_t now_ns = sonar_monotonic_ns(), request_ns = 1000000000 / (5 * 16);
+    for (; paid_ns + request_ns <= now_ns; paid_ns += request_ns)
+        sonar_gate_pay(gate, refused, false, now_ns);
 }
 
 /* A viewer that the gate refuses says so, and also when it has been admitted. */
@@ -205,7 +217,7 @@ static void expect_gate(const char *at, const char *owner) {
     for (int at_tty = 0; at_tty < 2; at_tty++) {
         spend_all(owner);
         start_viewer(at_tty, NULL);
-        await_text("hangs up in the handshake", NULL);
+        await_text("hangs up in the handshake", spend_on);
         await_text("sends none of these topics", NULL);
         end_viewer();
     }
