@@ -77,7 +77,7 @@ _Static_assert(sizeof mvdr_routes / sizeof *mvdr_routes == MVDR_ROUTES, "a row f
 /* Whether a list of words, separated by spaces, has this one. */
 static bool lists(const char *words, const char *word) {
     const size_t length = strlen(word);
-    for (const char *at = words; at; at = strchr(at, ' '), at += at != NULL)
+    for (const char *at = words; *at; at += strcspn(at, " "), at += *at == ' ')
         if (!strncmp(at, word, length) && (!at[length] || at[length] == ' '))
             return true;
     return false;
