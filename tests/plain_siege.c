@@ -567,9 +567,10 @@ static void count_anew(struct siege *s, double most) {
 }
 
 /* The daemon's thread is stopped, so the input of all connections stops; their peers die; all of
- * libzmq's timers expire; the thread resumes. */
-static void die_behind(struct siege *s, const char *thread_name, const char *endpoint,
-                       const char *type, size_t part_bytes) {
+ * libzmq's timers expire; the thread resumes. Returns the number of messages, 0 if the connections
+ * had been cut before: the daemon opens a socket again for what the campaign before left in it. */
+static int die_once(struct siege *s, const char *thread_name, const char *endpoint,
+                    const char *type, size_t part_bytes) {
     int fd[8], sent = 0;
     for (int i = 0; i < 8; i++)
         fd[i] = join_at_last(s, endpoint, type);
@@ -586,8 +587,17 @@ static void die_behind(struct siege *s, const char *thread_name, const char *end
     usleep(200000);
     if (!process_running(s->daemon))
         die(s, "the daemon is gone");
+    return sent;
+}
+
+static void die_behind(struct siege *s, const char *thread_name, const char *endpoint,
+                       const char *type, size_t part_bytes) {
+    int sent = 0;
+    for (int round = 0; round < 5 && sent <= 8; round++) {
+        sent = die_once(s, thread_name, endpoint, type, part_bytes);
+        count_anew(s, !strcmp(type, "PUSH") ? sent : 0);
+    }
     expect(sent > 8, "messages to a thread that is behind", sent, 9);
-    count_anew(s, !strcmp(type, "PUSH") ? sent : 0);
 }
 
 static void deaths_behind(struct siege *s) {
