@@ -82,7 +82,7 @@ static void check_windows(const char *options, char *text, size_t bytes) {
     cr_assert_eq(system(command), 0);
 }
 
-Test(check, what_a_publisher_wrote_cannot_reach_the_terminal, .timeout = 60) {
+Test(check, what_a_publisher_wrote_cannot_reach_the_terminal, .timeout = 600) {
     char text[8192];
     check_windows("--settle 0 --seconds 1", text, sizeof text);
     for (const char *at = text; *at; at++)
@@ -92,7 +92,7 @@ Test(check, what_a_publisher_wrote_cannot_reach_the_terminal, .timeout = 60) {
 }
 
 /* A window is 1.024 s of samples: after a second no window can be judged yet. */
-Test(check, a_short_run_waits_until_enough_has_settled, .timeout = 60) {
+Test(check, a_short_run_waits_until_enough_has_settled, .timeout = 600) {
     char text[8192];
     check_windows("--settle 400 --seconds 1", text, sizeof text);
     cr_assert(strstr(text, "waiting until 10 windows are judged"), "%s", text);
@@ -275,7 +275,7 @@ static const struct {
     {right_bytes, EXIT_WITHIN, "Hz, s16\nNothing is wrong"},
 };
 
-Test(check, what_is_wrong_with_frames_is_named, .timeout = 60) {
+Test(check, what_is_wrong_with_frames_is_named, .timeout = 600) {
     for (size_t i = 0; i < sizeof spoilt / sizeof *spoilt; i++) {
         char text[4096];
         const int code = judge(&wanted, spoilt[i].how, text);
@@ -285,7 +285,7 @@ Test(check, what_is_wrong_with_frames_is_named, .timeout = 60) {
 }
 
 /* Noise in place of headers and lengths of any kind. */
-Test(check, whatever_comes_is_taken, .timeout = 60) {
+Test(check, whatever_comes_is_taken, .timeout = 600) {
     static uint8_t noise[4096];
     incoming *f = incoming_create(NULL);
     char text[8192];
@@ -318,7 +318,7 @@ Test(check, whatever_comes_is_taken, .timeout = 60) {
 }
 
 /* The simulator's frames over a socket: several digitisers without faults; then another array. */
-Test(check, a_digitisers_frames_are_taken_from_a_socket, .timeout = 60) {
+Test(check, a_digitisers_frames_are_taken_from_a_socket, .timeout = 600) {
     box box = box_open();
     char at[128];
     snprintf(at, sizeof at, "ipc://%s/in", box.dir);

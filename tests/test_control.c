@@ -193,7 +193,7 @@ Test(control, every_verb_answers) {
 }
 
 /* Samples that arrive meanwhile wait, and no window is lost. */
-Test(control, a_daemon_trains_in_the_middle_of_a_run, .timeout = 120) {
+Test(control, a_daemon_trains_in_the_middle_of_a_run, .timeout = 600) {
     rig rig = rig_open_with("", true);
     client c = client_open(&rig, ZMQ_REQ);
     cJSON_Delete(window(&rig, 0));
@@ -276,7 +276,7 @@ Test(control, what_is_no_request_is_refused_with_a_reason) {
 
 /* Raw connections that are silent or send half a message; messages above the limit; floods from
  * peers that never read the answer. */
-Test(control, nobody_holds_up_the_daemon, .timeout = 120) {
+Test(control, nobody_holds_up_the_daemon, .timeout = 600) {
     enum { SILENT = 50, FLOOD = 2000 };
     rig rig = rig_open("");
     int silent[SILENT];
@@ -335,7 +335,7 @@ Test(control, the_socket_is_the_users_own_or_the_groups) {
 
 /* Ten changes a second while windows come: none is lost, and each names the speed it was made with
  * and the version that goes with it. SONAR_LONG makes it a minute. */
-Test(control, ten_changes_a_second_cost_no_window, .timeout = 120) {
+Test(control, ten_changes_a_second_cost_no_window, .timeout = 600) {
     rig rig = rig_open("");
     client c = client_open(&rig, ZMQ_REQ);
     const int changes = getenv("SONAR_LONG") ? 600 : 40;

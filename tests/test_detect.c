@@ -312,7 +312,7 @@ static void add_random_sources(scene *s) {
     }
 }
 
-Test(detect, tops_are_those_of_a_dense_search_in_random_scenes, .timeout = 300) {
+Test(detect, tops_are_those_of_a_dense_search_in_random_scenes, .timeout = 600) {
     static const size_t sensors[] = {8, 24, 61, 128, 400};
     random_state = 22;
     size_t compared = 0;

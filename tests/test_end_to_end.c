@@ -213,7 +213,7 @@ static struct scatter run_scatter(const char *cbf, const char *topic, size_t bin
 /* Bins of 3.9 Hz and single snapshots against bins of 15.6 Hz and seven that overlap by half, whose
  * powers, with the Hann window, are correlated by 1/36 (Welch 1967). Both must give the same level.
  */
-Test(end_to_end, snapshots_of_a_window_are_averaged, .timeout = 120) {
+Test(end_to_end, snapshots_of_a_window_are_averaged, .timeout = 600) {
     static const char *const topics[] = {"cbf.lofar", "element.psd"};
     for (int i = 0; i < 2; i++) {
         struct scatter one = run_scatter("length: 2048", topics[i], 129);

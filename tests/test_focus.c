@@ -67,7 +67,7 @@ static size_t count_ghosts(bins *b, int windows, double gain_db, double phase_de
 /* With an earlier rule, by only the far field's background and the bound of the smear, these were
  * 57, 22, 2, 5 and 5 ghosts. */
 Test(focus, a_far_source_on_an_array_with_errors_has_no_ghosts_with_a_range, NUMERICAL,
-     .timeout = 300) {
+     .timeout = 600) {
     static const struct {
         const char *geometry;
         double fs_hz;
@@ -101,7 +101,7 @@ Test(focus, a_far_source_on_an_array_with_errors_has_no_ghosts_with_a_range, NUM
 
 /* Windows of a fourth of the time along the array: the source is blurred over directions and may be
  * missed, but must not become many contacts: an earlier rule gave 257 ghosts. */
-Test(focus, windows_far_too_short_for_the_array_make_few_ghosts, .timeout = 300) {
+Test(focus, windows_far_too_short_for_the_array_make_few_ghosts, .timeout = 600) {
     bins b = open_array(LONG, 3276, 128, 50, 350, "[150, 200, 344, 400, 800, 1600, 3200]");
     size_t missed = 0;
     cr_assert_leq(count_ghosts(&b, 100, 3, 30, &missed), 5);
@@ -138,7 +138,7 @@ static int count_found(bins *b, int windows, double range_m, double level_db, do
     return found;
 }
 
-Test(focus, near_sources_stay_found, NUMERICAL, .timeout = 300) {
+Test(focus, near_sources_stay_found, NUMERICAL, .timeout = 600) {
     static const struct {
         const char *geometry;
         double fs_hz;
@@ -204,7 +204,7 @@ static double dense_edge(bins *b, const sonar_detection *d, double way) {
 
 /* Level, bearing and width are those at the published range, and there is no higher place around.
  */
-Test(focus, a_near_contact_is_evaluated_at_its_own_range, .timeout = 300) {
+Test(focus, a_near_contact_is_evaluated_at_its_own_range, .timeout = 600) {
     static const char *const geometry[] = {LINE64, LINE128, CIRCLE, PLANE};
     for (size_t g = 0; g < sizeof geometry / sizeof *geometry; g++) {
         const bool line = g < 2;

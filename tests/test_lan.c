@@ -76,7 +76,7 @@ static void end(void) {
     box_close(&node);
 }
 
-TestSuite(lan, .init = begin, .fini = end, .timeout = 120);
+TestSuite(lan, .init = begin, .fini = end, .timeout = 600);
 
 /* The number at `path` of the first status that has at least `least`, or the last one's. */
 static double status(const char *path, double least) {

@@ -66,7 +66,7 @@ static void expect_alone(bins *b, size_t array, bins_source source) {
 
 /* With a uniform line's side lobes instead of the pattern's these had 16, 37, 82, 65, 0, 32 and 23
  * false contacts. */
-Test(leak, one_source_is_one_contact, .timeout = 300) {
+Test(leak, one_source_is_one_contact, .timeout = 600) {
     for (size_t i = 0; i < ARRAYS; i++) {
         bins b = open_array(i);
         uint64_t random = 3;
@@ -117,7 +117,7 @@ static int count_quieter(bins *b, double under_db, bool tone) {
 }
 
 /* The rule is not so broad that it hides ships. */
-Test(leak, a_quieter_ship_is_listed_beside_a_louder_one, .timeout = 300) {
+Test(leak, a_quieter_ship_is_listed_beside_a_louder_one, .timeout = 600) {
     for (size_t i = 0; i < ARRAYS; i++) {
         const bool circle = i == 5; /* 8 dB side lobes */
         bins b = open_array(i);
@@ -149,7 +149,7 @@ static bins open_bent(double sag_m) {
 }
 
 /* The source comes first, and its image near the mirror is marked or not listed. */
-Test(leak, a_bent_line_s_mirror_image_is_marked, .timeout = 300) {
+Test(leak, a_bent_line_s_mirror_image_is_marked, .timeout = 600) {
     static const double sags_m[] = {0.5, 1, 2, 4};
     size_t images = 0;
     for (size_t i = 0; i < 4; i++) {
@@ -211,7 +211,7 @@ static double share_in(const bins *b, int part, const double *of_s, const double
     return most;
 }
 
-Test(leak, the_pattern_is_the_sum_over_the_sensors_in_use, .timeout = 300) {
+Test(leak, the_pattern_is_the_sum_over_the_sensors_in_use, .timeout = 600) {
     for (size_t i = 0; i < ARRAYS; i++) {
         bins b = open_array(i);
         uint64_t random = 11;
@@ -238,7 +238,7 @@ Test(leak, the_pattern_is_the_sum_over_the_sensors_in_use, .timeout = 300) {
 }
 
 /* With many sensors a subset represents all: the shares still agree within these limits. */
-Test(leak, a_large_array_has_the_pattern_of_a_share_of_its_sensors, .timeout = 300) {
+Test(leak, a_large_array_has_the_pattern_of_a_share_of_its_sensors, .timeout = 600) {
     enum { SENSORS = 20000, SIDE = 200 };
     static double position_m[3 * SENSORS];
     static float weight[SENSORS];
@@ -284,7 +284,7 @@ static void backwards(void *ctx, size_t tasks, void (*task)(void *, size_t, size
         task(arg, i, 0);
 }
 
-Test(leak, workers_share_a_pattern_and_change_no_bit_of_it, .timeout = 300) {
+Test(leak, workers_share_a_pattern_and_change_no_bit_of_it, .timeout = 600) {
     enum { SENSORS = 301 };
     size_t calls = 0;
     const sonar_host host = {.ctx = &calls, .parallel = backwards, .workers = 1};
@@ -321,7 +321,7 @@ Test(leak, workers_share_a_pattern_and_change_no_bit_of_it, .timeout = 300) {
 }
 
 /* Patterns are cached for the next window, and replaced by others. */
-Test(leak, a_pattern_that_comes_again_is_the_same, .timeout = 300) {
+Test(leak, a_pattern_that_comes_again_is_the_same, .timeout = 600) {
     enum { SENSORS = 33, PAIRS = 3000 };
     static double position_m[3 * SENSORS], share[PAIRS][SONAR_PATTERN_PARTS];
     static float weight[SENSORS];

@@ -371,18 +371,18 @@ static const struct {
     {{"mvdr.band_bins", "[600, 600]"}, false},
 };
 
-Test(live, every_value_acts_as_if_started_with_it, .timeout = 300) {
+Test(live, every_value_acts_as_if_started_with_it, .timeout = 600) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         try_setting(&cases[i].to, cases[i].restarts, BY_SET, NULL);
 }
 
-Test(live, a_file_with_another_value_acts_alike, NUMERICAL, .timeout = 300) {
+Test(live, a_file_with_another_value_acts_alike, NUMERICAL, .timeout = 600) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         try_setting(&cases[i].to, cases[i].restarts, BY_FILE, NULL);
 }
 
 /* The CBF's band moves through the whole Lofar band, and the Lofar's shrinks around it. */
-Test(live, bands_move_within_those_of_the_start, .timeout = 300) {
+Test(live, bands_move_within_those_of_the_start, .timeout = 600) {
     static const setting moves[] = {{"cbf.band_hz", "[520, 580]"},
                                     {"cbf.band_bins", "[900, 1000]"},
                                     {"lofar.band_hz", "[550, 900]"},
@@ -434,7 +434,7 @@ Test(live, dominant_modes_change_where_eigenvectors_are) {
 }
 
 /* A limit with reserved memory can be changed or removed. */
-Test(live, a_limit_on_the_gain_changes_where_there_is_one, .timeout = 300) {
+Test(live, a_limit_on_the_gain_changes_where_there_is_one, .timeout = 600) {
     static const setting limits[] = {{"mvdr.white_noise_gain_db", "-1"},
                                      {"mvdr.white_noise_gain_db", "-40"},
                                      {"mvdr.white_noise_gain_db", NULL}};
@@ -466,7 +466,7 @@ Test(live, a_limit_on_the_gain_changes_where_there_is_one, .timeout = 300) {
 }
 
 /* By the spectrum's own eigenvectors and by MUSIC's. */
-Test(live, music_changes_where_it_was_on, .timeout = 300) {
+Test(live, music_changes_where_it_was_on, .timeout = 600) {
     static const setting sources[] = {
         {"mvdr.music", "1"}, {"mvdr.music", "auto"}, {"mvdr.music", "off"}, {"mvdr.music", "off"}};
     music = "3";
@@ -553,7 +553,7 @@ Test(live, spectra_turn_to_true_bearings_and_back) {
 }
 
 /* Recorded graphs hold the old tables. */
-Test(live, devices_with_graphs_follow, .timeout = 300) {
+Test(live, devices_with_graphs_follow, .timeout = 600) {
     const struct layout layout = feed_layout(fake_backend(FAKE_LAZY | FAKE_GRAPHS));
     static const size_t some[] = {0, 1, 2, 3, 13, 17, 19};
     for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
@@ -564,7 +564,7 @@ Test(live, devices_with_graphs_follow, .timeout = 300) {
     }
 }
 
-Test(live, devices_with_graphs_take_what_they_have_room_for, .timeout = 300) {
+Test(live, devices_with_graphs_take_what_they_have_room_for, .timeout = 600) {
     const struct layout layout = feed_layout(fake_backend(FAKE_LAZY | FAKE_GRAPHS));
     fake = (struct fake_device){0};
     music = "3", gain = "-6";
@@ -575,7 +575,7 @@ Test(live, devices_with_graphs_take_what_they_have_room_for, .timeout = 300) {
 }
 
 /* Recorded not at once, but then with the new values; twice. */
-Test(live, devices_record_anew_what_has_changed, .timeout = 300) {
+Test(live, devices_record_anew_what_has_changed, .timeout = 600) {
     static line changing, started;
     const setting slow = {"sound_speed_mps", "1450"};
     const struct layout layout = feed_layout(fake_backend(FAKE_LAZY | FAKE_GRAPHS));
@@ -841,7 +841,7 @@ static void write_speed(const box *box, int speed, char version[72]) {
 }
 
 /* Every window comes, with matching speed and version. */
-Test(live, reloads_under_a_running_feed_lose_no_window, .timeout = 300) {
+Test(live, reloads_under_a_running_feed_lose_no_window, .timeout = 600) {
     static char version[RELOADS + 1][72];
     char in[128], out[128];
     box box = box_open();

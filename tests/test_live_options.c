@@ -224,7 +224,7 @@ static void expect_refused(rig *rig, const sonar_option *option) {
     cr_expect_str_eq(err.text, "cannot change while the daemon runs: change the file and restart");
 }
 
-Test(live_options, each_is_taken_over_or_refused, .timeout = 120) {
+Test(live_options, each_is_taken_over_or_refused, .timeout = 600) {
     static rig rig;
     bool tried[SONAR_OPTIONS] = {false};
     rig_open(&rig);

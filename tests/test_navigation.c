@@ -152,7 +152,7 @@ static void check_heading(const cJSON *head, turn *t) {
 }
 
 /* 42 degrees in 14 seconds, through north. */
-Test(navigation, a_fixed_source_keeps_its_true_bearing_through_a_turn, .timeout = 120,
+Test(navigation, a_fixed_source_keeps_its_true_bearing_through_a_turn, .timeout = 600,
      .disabled = TOO_SLOW) {
     static rig r;
     char nmea[48], option[80];
@@ -190,7 +190,7 @@ Test(navigation, a_fixed_source_keeps_its_true_bearing_through_a_turn, .timeout 
 }
 
 /* Without any heading bearings are in the array frame, and all messages say so. */
-Test(navigation, a_heading_that_does_not_come_is_named, .timeout = 120) {
+Test(navigation, a_heading_that_does_not_come_is_named, .timeout = 600) {
     static rig r;
     message m;
     char nmea[48], option[80];
@@ -216,7 +216,7 @@ Test(navigation, a_heading_that_does_not_come_is_named, .timeout = 120) {
 }
 
 /* By hand: it holds until another one comes. */
-Test(navigation, sonarctl_tells_where_the_ship_is, .timeout = 120) {
+Test(navigation, sonarctl_tells_where_the_ship_is, .timeout = 600) {
     static rig r;
     message m;
     rig_open(&r, "heading_offset_deg: 10");

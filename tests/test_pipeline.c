@@ -149,12 +149,12 @@ static void check_single_failures(const struct layout *layout, const char *name)
     cr_assert_gt(lost, 50);
 }
 
-Test(recovery, any_call_may_fail_once, .timeout = 120) {
+Test(recovery, any_call_may_fail_once, .timeout = 600) {
     const struct layout layout = feed_layout(eager());
     check_single_failures(&layout, "fake");
 }
 
-Test(recovery, any_call_may_fail_once_with_graphs, .timeout = 120) {
+Test(recovery, any_call_may_fail_once_with_graphs, .timeout = 600) {
     const struct layout layout = feed_layout(with_graphs());
     check_single_failures(&layout, "fake");
 }
@@ -187,7 +187,7 @@ Test(recovery, any_call_may_fail_once_with_cbf_and_one_more_on_the_device) {
     fail_on_both_sides(3);
 }
 
-Test(recovery, a_lost_device_leaves_the_work_to_the_cpu, .timeout = 120) {
+Test(recovery, a_lost_device_leaves_the_work_to_the_cpu, .timeout = 600) {
     for (long first = first_running_call(), n = first; n < first + 60; n += 3) {
         struct ending end = run("backend: cpu", n, MOST_CALLS * 10);
         cr_expect_eq(end.processed + end.failed, WINDOWS);

@@ -153,7 +153,7 @@ static void begin(void) {
     cr_assert_geq(sodium_init(), 0);
 }
 
-TestSuite(security, .init = begin, .timeout = 120);
+TestSuite(security, .init = begin, .timeout = 600);
 
 /* ---- who is let in --------------------------------------------------------------------------- */
 

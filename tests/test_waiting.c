@@ -43,7 +43,7 @@ static void close_all(void) {
     box_close(&folder);
 }
 
-TestSuite(waiting, .init = open_all, .fini = close_all, .timeout = 120);
+TestSuite(waiting, .init = open_all, .fini = close_all, .timeout = 600);
 
 /* A publisher like sonard's, behind the gate; own: NULL, or its certificate. */
 static void publish_at(const char *at, const sonar_certificate *own) {

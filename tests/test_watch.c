@@ -809,7 +809,7 @@ static unsigned long fill_buffers(void *pub) {
 }
 
 /* It must react to a signal without waiting for its reader. */
-Test(watch, a_signal_ends_it_while_nobody_reads_it, .timeout = 60) {
+Test(watch, a_signal_ends_it_while_nobody_reads_it, .timeout = 600) {
     void *context = zmq_ctx_new();
     char endpoint[64], subscription[64];
     int output, code;
@@ -828,7 +828,7 @@ Test(watch, a_signal_ends_it_while_nobody_reads_it, .timeout = 60) {
 /* Its output is not read, so it does not read its connection, and then the publisher leaves. With
  * ZMTP heartbeats libzmq would send one to the closed connection, get an error, and abort at the
  * next one's timer. */
-Test(watch, it_survives_that_nobody_reads_it, .timeout = 60) {
+Test(watch, it_survives_that_nobody_reads_it, .timeout = 600) {
     void *context = zmq_ctx_new();
     char endpoint[64], subscription[64];
     int output, code;
@@ -933,7 +933,7 @@ static void enter_and_draw(void) {
     cr_assert_eq(local_modes(), 0);
 }
 
-Test(watch, q_leaves, .timeout = 60) {
+Test(watch, q_leaves, .timeout = 600) {
     enter_and_draw();
     await_text("NOTHING for ");
     cr_assert_eq(write(tty.master, "xq", 2), 2);
@@ -946,22 +946,22 @@ static void check_end_by(int number) {
     cr_assert_eq(left_with(), 0);
 }
 
-Test(watch, an_interrupt_leaves_the_terminal_as_it_was, .timeout = 60) {
+Test(watch, an_interrupt_leaves_the_terminal_as_it_was, .timeout = 600) {
     check_end_by(SIGINT);
 }
 
-Test(watch, a_termination_leaves_the_terminal_as_it_was, .timeout = 60) {
+Test(watch, a_termination_leaves_the_terminal_as_it_was, .timeout = 600) {
     check_end_by(SIGTERM);
 }
 
-Test(watch, an_abort_leaves_the_terminal_as_it_was, .timeout = 60) {
+Test(watch, an_abort_leaves_the_terminal_as_it_was, .timeout = 600) {
     enter_and_draw();
     kill(tty.viewer, SIGABRT);
     int code = left_with();
     cr_assert(WIFSIGNALED(code) && WTERMSIG(code) == SIGABRT);
 }
 
-Test(watch, ctrl_z_gives_the_terminal_back_for_a_while, .timeout = 60) {
+Test(watch, ctrl_z_gives_the_terminal_back_for_a_while, .timeout = 600) {
     const struct winsize size = {.ws_row = 50, .ws_col = 200};
     int code;
     enter_and_draw();

@@ -4,12 +4,28 @@
 
 #include <string.h>
 
-/* Transform of the window function about its middle, `offset` bins from the tone. */
-static double transform(const double *window, size_t n, double offset) {
-    double sum = 0;
-    for (size_t i = 0; i < n; i++)
-        sum += window[i] * cos(2 * M_PI * offset * ((double)i / (double)n - 0.5));
-    return sum;
+/* Offsets of the table, and those one bin below them. */
+enum { OFFSETS = SONAR_MVDR_TONE_ANGLES + SONAR_MVDR_TONE_STEPS };
+
+/* Transform of the window function about its middle, at all offsets from the tone. The cosines are
+ * turned from sample to sample: calling cos for each took most of a configuration's check. */
+static void transform(const double *window, size_t n, double at[OFFSETS]) {
+    double re[OFFSETS], im[OFFSETS], turn_re[OFFSETS], turn_im[OFFSETS];
+    for (size_t i = 0; i < OFFSETS; i++) {
+        const double offset = ((double)i + 0.5) / SONAR_MVDR_TONE_STEPS - SONAR_MVDR_TONE_REACH - 1;
+        re[i] = cos(M_PI * offset);
+        im[i] = -sin(M_PI * offset);
+        turn_re[i] = cos(2 * M_PI * offset / (double)n);
+        turn_im[i] = sin(2 * M_PI * offset / (double)n);
+        at[i] = 0;
+    }
+    for (size_t sample = 0; sample < n; sample++)
+        for (size_t i = 0; i < OFFSETS; i++) {
+            const double before = re[i];
+            at[i] += window[sample] * before;
+            re[i] = before * turn_re[i] - im[i] * turn_im[i];
+            im[i] = before * turn_im[i] + im[i] * turn_re[i];
+        }
 }
 
 /* The angle of (W(o), W(o - 1)) turns on with o as long as the ratio names one offset only. */
@@ -33,15 +49,15 @@ static void find_reach(sonar_mvdr_tones *tones) {
 }
 
 void sonar_mvdr_tones_make(const double *window, size_t n, sonar_mvdr_tones *tones) {
-    double square = 0, shifted = 0, before = 0;
+    double square = 0, shifted = 0, before = 0, at[OFFSETS];
     for (size_t i = 0; i < n; i++) {
         square += window[i] * window[i];
         shifted += window[i] * window[i] * cos(2 * M_PI * ((double)i / (double)n - 0.5));
     }
     *tones = (sonar_mvdr_tones){.correlation = shifted / square};
+    transform(window, n, at);
     for (size_t i = 0; i < SONAR_MVDR_TONE_ANGLES; i++) {
-        const double offset = ((double)i + 0.5) / SONAR_MVDR_TONE_STEPS - SONAR_MVDR_TONE_REACH;
-        double angle = atan2(transform(window, n, offset - 1), transform(window, n, offset));
+        double angle = atan2(at[i], at[i + SONAR_MVDR_TONE_STEPS]);
         angle -= i ? M_PI * round((angle - before) / M_PI) : 0; /* signs do not matter */
         tones->angle[i] = (float)(before = angle);
     }
