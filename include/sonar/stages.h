@@ -214,8 +214,8 @@ typedef struct sonar_steer_spec {
  * SONAR_MVDR_PART the sensors, params and turns are a part's, the bins all of the array's:
  *
  *   execute   in[0]   c32 [snapshot][bin][sensor]               as above
- *             out[0]  f64 [snapshot][bin][SONAR_MVDR_PRODUCTS]  with the next bin
- *   join      in[0]   f64 [snapshot][bin][SONAR_MVDR_PRODUCTS]  of all parts, added
+ *             out[0]  f64 [row][bin][SONAR_MVDR_PRODUCTS]       with the next bin
+ *   join      in[0]   f64 [row][bin][SONAR_MVDR_PRODUCTS]       of all parts, added
  *             out[0]  f64 [bin][SONAR_MVDR_PLAN]                the same in all parts
  *             out[1]  f64 [bin][sonar_mvdr_sums_most]           rows of the new snapshots, oldest
  *                     first, at most as many as slots; with SONAR_MVDR_PLAN_WHOLE of all slots,
@@ -223,8 +223,10 @@ typedef struct sonar_steer_spec {
  *   evaluate  turns   u64 [point][sensor]
  *             power   f64 [bin][point][1 + 2 slots]             |a|^2, x_i^H a of every slot
  *
- * A row, sonar_mvdr_sums_row doubles, has x_i^H x_j of every slot j and x_i^H a of every direction,
- * complex. join follows every execute. With SONAR_MVDR_JOINED the bins are any of the array's,
+ * Products have a row for each new snapshot. Where any part's sensors in use may have changed, they
+ * have spec.snapshots rows more, for the snapshots of the block: tones are then looked for as with
+ * the new sensors from the start. A row of sums, sonar_mvdr_sums_row doubles, has x_i^H x_j of every
+ * slot j and x_i^H a of every direction, complex. join follows every execute. With SONAR_MVDR_JOINED the bins are any of the array's,
  * without edges, the sensors and params the whole array's (turns are not read), and what comes is
  * what parts add up to:
  *

@@ -127,7 +127,7 @@ struct both {
 /* Additional state with ranks. Buffers have the largest size that is used. */
 struct parts {
     uint64_t version;          /* version of the parameters of the last sums */
-    struct both products;      /* f64 [snapshot][bin][SONAR_MVDR_PRODUCTS] */
+    struct both products;      /* f64 [row][bin][SONAR_MVDR_PRODUCTS] */
     struct both plan, of_bins; /* f64 [bin][SONAR_MVDR_PLAN], [bin][sonar_mvdr_sums_most] */
     struct both share_plan,
         added; /* the same for this rank's share of the bins, added over ranks */

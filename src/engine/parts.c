@@ -137,22 +137,30 @@ static sonar_code copy_sums(const sonar_engine *e, const struct stage *stage, si
     return code;
 }
 
+/* Those of the new snapshots; after a change of the parameters also those of the block, since
+ * sensors of any rank may have been masked. */
+static size_t product_rows(const sonar_engine *e, const struct job *job) {
+    const sonar_mvdr_spec *mvdr = &e->spec.specs->mvdr;
+    const bool changed = e->parts.version != job->work.params->version;
+    return job->taken + (changed && mvdr->tones ? mvdr->snapshots : 0);
+}
+
 /* Computes the sums of this rank's sensors and copies them to the host for the exchange. */
 static sonar_code make_sums(sonar_engine *e, const struct job *job, sonar_error *err) {
     struct parts *p = &e->parts;
     const struct stage *s = &e->sums;
-    const size_t bins = e->spec.specs->mvdr.bins;
+    const size_t bins = e->spec.specs->mvdr.bins, rows = product_rows(e, job);
     struct both products =
-        shaped_both(&p->products, 3, (size_t[]){job->taken, bins, SONAR_MVDR_PRODUCTS});
+        shaped_both(&p->products, 3, (size_t[]){rows, bins, SONAR_MVDR_PRODUCTS});
     const sonar_buffer in = sonar_engine_rows(&s->side->spectra.mvdr, 0, job->taken);
     sonar_buffer out[2] = {p->plan.native, p->of_bins.native};
     sonar_code code =
         s->ops->execute(s->self, s->side->queue, &in, &products.native, &job->work, err);
-    if (!code && job->taken)
+    if (!code && rows)
         code = to_host(s, &products, err);
-    if (!code && job->taken)
-        code = sonar_exchange_products(e->exchange, job->taken, products.host.data, err);
-    if (!code && job->taken)
+    if (!code && rows)
+        code = sonar_exchange_products(e->exchange, rows, products.host.data, err);
+    if (!code && rows)
         code = to_stage(s, &products, err);
     if (!code)
         code = s->ops->join(s->self, s->side->queue, &products.native, out, &job->work, err);

@@ -62,7 +62,7 @@ static void list(sonar_engine *e, struct row rows[BUFFERS]) {
          adds,
          SONAR_F64,
          3,
-         {part->max_new, part->bins, SONAR_MVDR_PRODUCTS}},
+         {part->max_new + part->snapshots, part->bins, SONAR_MVDR_PRODUCTS}},
         {&p->plan, &e->sums, adds, SONAR_F64, 2, {part->bins, SONAR_MVDR_PLAN}},
         {&p->of_bins, &e->sums, adds, SONAR_F64, 2, {part->bins, of_part}},
         {&p->of_points, &e->sums, adds, SONAR_F64, 3, {part->bins, SLAB, each}},

@@ -341,9 +341,12 @@ static bool is_f64(const sonar_buffer *b, size_t rows, size_t columns) {
            b->stride[1] == 1 && b->data;
 }
 
-static bool is_products(const sonar_mvdr_spec *spec, const sonar_buffer *b, size_t snapshots) {
-    return b->dtype == SONAR_F64 && b->rank == 3 && b->shape[0] == snapshots &&
-           (!snapshots ||
+/* Of the new snapshots, or also of the block's. */
+static bool is_products(const sonar_mvdr_spec *spec, const sonar_buffer *b, size_t arrived) {
+    const size_t rows = b->shape[0];
+    return b->dtype == SONAR_F64 && b->rank == 3 &&
+           (rows == arrived || rows == arrived + spec->snapshots) &&
+           (!rows ||
             (b->data && b->shape[1] == spec->bins && b->shape[2] == SONAR_MVDR_PRODUCTS &&
              b->stride[2] == 1 && b->stride[1] == SONAR_MVDR_PRODUCTS));
 }
@@ -351,8 +354,9 @@ static bool is_products(const sonar_mvdr_spec *spec, const sonar_buffer *b, size
 sonar_code mvdr_check_part(const sonar_mvdr_spec *spec, const sonar_buffer *in,
                            const sonar_buffer *products, sonar_error *err) {
     if (!is_products(spec, products, in->shape[0]))
-        return sonar_fail(err, SONAR_EINVAL, where, "products are not f64 [%zu][%zu][%d]",
-                          in->shape[0], spec->bins, SONAR_MVDR_PRODUCTS);
+        return sonar_fail(err, SONAR_EINVAL, where, "products are not f64 [%zu or %zu][%zu][%d]",
+                          in->shape[0], in->shape[0] + spec->snapshots, spec->bins,
+                          SONAR_MVDR_PRODUCTS);
     return check_input(spec, in, err);
 }
 

@@ -417,6 +417,8 @@ void mvdr_inverse_energies(const mvdr_view *view, const double *norm, mvdr_scrat
 
 /* Products of two neighbouring bins over the used sensors; not finite if a sample is not. */
 mvdr_pair mvdr_pair_of(const mvdr_stage *stage, const sonar_c32 *x, const sonar_c32 *y);
+/* The same of a snapshot in the ring. */
+mvdr_pair mvdr_pair_in_ring(const mvdr_stage *stage, size_t slot, size_t bin);
 /* Takes in those of an arrival. */
 void mvdr_tone_note(mvdr_stage *stage, size_t bin, size_t arrival, mvdr_pair p);
 /* Adds the products of the bin's new snapshots with the next bin's. */

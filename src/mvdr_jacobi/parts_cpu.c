@@ -6,22 +6,43 @@
 #include "mvdr_jacobi/internal.h"
 
 #include <math.h>
+#include <string.h>
 
 /* ---- new snapshots of a part ----------------------------------------------------------------- */
+
+static double *products_at(const sonar_buffer *products, size_t row, size_t bin) {
+    return (double *)products->data + (ptrdiff_t)row * products->stride[0] +
+           (ptrdiff_t)bin * products->stride[1];
+}
+
+static void give_products(const mvdr_stage *stage, size_t row, size_t bin, mvdr_pair p) {
+    double *to = products_at(stage->out, row, bin);
+    to[0] = p.lower;
+    to[1] = p.upper;
+    to[2] = p.cross;
+    to[3] = (double)stage->rows.n;
+}
+
+/* Of the block's snapshots, before new ones take their slots. */
+static void block_task(void *arg, size_t bin, size_t worker) {
+    const mvdr_stage *stage = arg;
+    (void)worker;
+    for (size_t row = stage->arrived; row < stage->out->shape[0]; row++) {
+        const size_t slot = row - stage->arrived;
+        const bool there = stage->tones && slot < stage->filled && bin + 1 < stage->spec.bins;
+        const mvdr_pair none = {0, 0, 0};
+        give_products(stage, row, bin, there ? mvdr_pair_in_ring(stage, slot, bin) : none);
+    }
+}
 
 static void part_task(void *arg, size_t bin, size_t worker) {
     mvdr_stage *stage = arg;
     mvdr_store(stage, bin, &stage->scratch[worker]);
     for (size_t i = 0; i < stage->arrived; i++) {
-        double *to = (double *)stage->out->data + (ptrdiff_t)i * stage->out->stride[0] +
-                     (ptrdiff_t)bin * stage->out->stride[1];
         mvdr_pair p = {0, 0, 0};
         if (stage->tones && bin + 1 < stage->spec.bins)
             p = mvdr_pair_of(stage, mvdr_arrival(stage, i, bin), mvdr_arrival(stage, i, bin + 1));
-        to[0] = p.lower;
-        to[1] = p.upper;
-        to[2] = p.cross;
-        to[3] = (double)stage->rows.n;
+        give_products(stage, i, bin, p);
     }
 }
 
@@ -35,6 +56,8 @@ sonar_code mvdr_part_execute(mvdr_stage *stage, const sonar_buffer *in, sonar_bu
     stage->in = in;
     stage->out = out;
     stage->arrived = in->shape[0];
+    if (out->shape[0] > stage->arrived)
+        stage->host->parallel(stage->host->ctx, stage->spec.bins, block_task, stage);
     stage->host->parallel(stage->host->ctx, stage->spec.bins, part_task, stage);
     return SONAR_OK;
 }
@@ -85,7 +108,7 @@ static void sums_task(void *arg, size_t bin, size_t worker) {
     const sonar_buffer *out = stage->out;
     double *plan = (double *)out[0].data + (ptrdiff_t)bin * out[0].stride[0];
     double *to = (double *)out[1].data + (ptrdiff_t)bin * out[1].stride[0];
-    if (stage->tones && stage->arrived)
+    if (stage->tones && (stage->arrived || stage->masked_anew))
         mvdr_tone_steer(stage, bin);
     const bool whole = mvdr_sum(stage, bin, &stage->scratch[worker]);
     plan[SONAR_MVDR_PLAN_OFFSET] = stage->bin[bin].offset;
@@ -98,16 +121,40 @@ static void sums_task(void *arg, size_t bin, size_t worker) {
         to = give_row(stage, bin, (stage->next + i) % slots, to);
 }
 
-/* All parts' products with the next bin. */
+/* All parts' products of the block's snapshots. They are others where a sensor of any part has been
+ * masked or is used again; whether there is a tone is then decided as at the start. */
+static void restart_tones(mvdr_stage *stage, const sonar_buffer *in) {
+    bool others = false;
+    for (size_t slot = 0; slot < stage->filled; slot++)
+        for (size_t bin = 0; bin + 1 < stage->spec.bins; bin++) {
+            mvdr_pair *kept = &stage->pair[slot * stage->spec.bins + bin];
+            const double *p = products_at(in, stage->arrived + slot, bin);
+            others = others || memcmp(kept, p, sizeof *kept) != 0;
+            memcpy(kept, p, sizeof *kept);
+        }
+    for (size_t bin = 0; bin < stage->spec.bins && others; bin++) {
+        stage->bin[bin].tonal = false;
+        stage->bin[bin].offset = 0;
+    }
+}
+
+/* Those of the new ones. */
 static void note_products(mvdr_stage *stage, const sonar_buffer *in) {
     for (size_t i = mvdr_skipped(stage); i < stage->arrived; i++)
-        for (size_t bin = 0; bin < stage->spec.bins; bin++) {
-            const double *p = (const double *)in->data + (ptrdiff_t)i * in->stride[0] +
-                              (ptrdiff_t)bin * in->stride[1];
-            stage->rows.all = (size_t)p[3];
-            if (stage->tones && bin + 1 < stage->spec.bins)
-                mvdr_tone_note(stage, bin, i, (mvdr_pair){p[0], p[1], p[2]});
+        for (size_t bin = 0; bin + 1 < stage->spec.bins; bin++) {
+            const double *p = products_at(in, i, bin);
+            mvdr_tone_note(stage, bin, i, (mvdr_pair){p[0], p[1], p[2]});
         }
+}
+
+static void look_for_tones(mvdr_stage *stage, const sonar_buffer *in) {
+    stage->masked_anew = in->shape[0] > stage->arrived;
+    if (!stage->tones || !in->shape[0])
+        return;
+    stage->rows.all = (size_t)products_at(in, 0, 0)[3];
+    if (stage->masked_anew)
+        restart_tones(stage, in);
+    note_products(stage, in);
 }
 
 sonar_code mvdr_part_join(mvdr_stage *stage, const sonar_buffer *in, sonar_buffer *out,
@@ -115,7 +162,7 @@ sonar_code mvdr_part_join(mvdr_stage *stage, const sonar_buffer *in, sonar_buffe
     sonar_code code = mvdr_check_join(&stage->spec, in, stage->arrived, out, err);
     if (code)
         return code;
-    note_products(stage, in);
+    look_for_tones(stage, in);
     stage->out = out;
     stage->host->parallel(stage->host->ctx, stage->spec.bins, sums_task, stage);
     mvdr_advance(stage);

@@ -15,7 +15,7 @@ struct part_products {
     double *data; /* [snapshot][bin][SONAR_MVDR_PRODUCTS] */
     ptrdiff_t snapshot_stride, bin_stride;
 
-    __device__ double *at(uint32_t snapshot, uint32_t bin) const {
+    __host__ __device__ double *at(uint32_t snapshot, uint32_t bin) const {
         return data + (ptrdiff_t)snapshot * snapshot_stride + (ptrdiff_t)bin * bin_stride;
     }
 };
@@ -52,6 +52,41 @@ __global__ void give_products(view v, arrivals in, part_products out) {
             to[0] = p.lower, to[1] = p.upper, to[2] = p.cross, to[3] = v.n;
         }
         __syncthreads();
+    }
+}
+
+/* Of the block's snapshots, before new ones take their slots. Grid: bins, slots. */
+__global__ void give_products_of_block(view v, part_products out) {
+    const uint32_t bin = blockIdx.x;
+    for (uint32_t slot = blockIdx.y; slot < v.length; slot += gridDim.y) {
+        mvdr_pair p = {0, 0, 0};
+        if (v.tones && bin + 1 < v.spec.bins && slot < v.ring->filled)
+            p = pair_of(v, snapshot_of(v, bin, slot), snapshot_of(v, bin + 1, slot));
+        if (threadIdx.x == 0) {
+            double *to = out.at(slot, bin);
+            to[0] = p.lower, to[1] = p.upper, to[2] = p.cross, to[3] = v.n;
+        }
+        __syncthreads();
+    }
+}
+
+/* All parts' products of the block's snapshots. They are others where a sensor of any part has been
+ * masked or is used again; whether there is a tone is then decided as at the start. One block of
+ * threads. */
+__global__ void restart_tones_joined(view v, part_products in) {
+    const uint32_t pairs = (uint32_t)v.spec.bins - 1;
+    bool others = false;
+    for (uint32_t i = threadIdx.x; i < v.ring->filled * pairs; i += blockDim.x) {
+        mvdr_pair *kept = &v.pair[(size_t)(i / pairs) * v.spec.bins + i % pairs];
+        const double *p = in.at(i / pairs, i % pairs);
+        const long long *was = (const long long *)kept, *is = (const long long *)p; /* NaN too */
+        others = others || was[0] != is[0] || was[1] != is[1] || was[2] != is[2];
+        *kept = {p[0], p[1], p[2]};
+    }
+    others = __syncthreads_or(others);
+    for (uint32_t bin = threadIdx.x; others && bin < v.spec.bins; bin += blockDim.x) {
+        v.bin[bin].offset = 0;
+        v.bin[bin].tonal = false;
     }
 }
 

@@ -16,6 +16,16 @@ inline uint32_t skipped(const mvdr_stage *stage, uint32_t count) {
     return count > stage->view.length ? count - stage->view.length : 0;
 }
 
+/* Rows behind those of the new snapshots. */
+inline sonar_code give_products_of_block(const mvdr_stage *stage, mvdr::part_products to,
+                                         cudaStream_t stream, sonar_error *err) {
+    const mvdr::view *v = &stage->view;
+    const dim3 grid((unsigned)v->spec.bins, (unsigned)sonar_min_size(v->length, 1024));
+    to.data = to.at(stage->arrived, 0);
+    mvdr::give_products_of_block<<<grid, 512, 0, stream>>>(*v, to);
+    return CUDA_LAUNCHED(where, "give_products_of_block", err);
+}
+
 inline sonar_code execute_part(mvdr_stage *stage, cudaStream_t stream, const sonar_buffer *in,
                                sonar_buffer *out, const sonar_work *work, sonar_error *err) {
     const mvdr::view *v = &stage->view;
@@ -29,12 +39,14 @@ inline sonar_code execute_part(mvdr_stage *stage, cudaStream_t stream, const son
     if (!code)
         code = update_rows(stage, work->params, stream, err);
     const mvdr::arrivals arrivals = arrivals_of(in);
+    const mvdr::part_products to = {(double *)out->data, out->stride[0], out->stride[1]};
     stage->arrived = code ? 0 : arrivals.count;
+    if (!code && out->shape[0] > arrivals.count)
+        code = give_products_of_block(stage, to, stream, err);
     if (code || !arrivals.count)
         return code;
     if ((code = store(stage, arrivals, skipped(stage, arrivals.count), stream, err)) != SONAR_OK)
         return code;
-    const mvdr::part_products to = {(double *)out->data, out->stride[0], out->stride[1]};
     const dim3 grid((unsigned)v->spec.bins, (unsigned)sonar_min_size(arrivals.count, 1024));
     mvdr::give_products<<<grid, 512, 0, stream>>>(*v, arrivals, to);
     return CUDA_LAUNCHED(where, "give_products", err);
@@ -45,9 +57,18 @@ inline sonar_code steer_joined(const mvdr_stage *stage, const sonar_buffer *in, 
                                sonar_error *err) {
     const mvdr::view *v = &stage->view;
     const mvdr::part_products from = {(double *)in->data, in->stride[0], in->stride[1]};
-    mvdr::note_products<<<blocks_for(v->spec.bins, 64), 64, 0, stream>>>(
-        *v, from, v->spec.alpha > 0 ? 0 : skipped(stage, stage->arrived), stage->arrived);
-    sonar_code code = CUDA_LAUNCHED(where, "note_products", err);
+    sonar_code code = SONAR_OK;
+    if (in->shape[0] > stage->arrived && v->spec.bins > 1) {
+        mvdr::part_products block = from;
+        block.data = from.at(stage->arrived, 0);
+        mvdr::restart_tones_joined<<<1, 1024, 0, stream>>>(*v, block);
+        code = CUDA_LAUNCHED(where, "restart_tones_joined", err);
+    }
+    if (!code) {
+        mvdr::note_products<<<blocks_for(v->spec.bins, 64), 64, 0, stream>>>(
+            *v, from, v->spec.alpha > 0 ? 0 : skipped(stage, stage->arrived), stage->arrived);
+        code = CUDA_LAUNCHED(where, "note_products", err);
+    }
     if (!code)
         code = add_products(stage, stage->arrived, stream, err);
     return code ? code : steer_at_tones(stage, from.data + 3, stream, err);
@@ -60,7 +81,7 @@ inline sonar_code join(void *opaque, sonar_queue *queue, const sonar_buffer *in,
     const mvdr::view *v = &stage->view;
     const cudaStream_t stream = queue->stream;
     const uint32_t count = stage->arrived, skip = skipped(stage, count);
-    const bool renewed = stage->stale, steered = v->tones && count;
+    const bool renewed = stage->stale, steered = v->tones && in->shape[0];
     sonar_code code = mvdr_check_join(&v->spec, in, count, out, err);
     if (!code)
         code = check_spaces(in, 1, err);

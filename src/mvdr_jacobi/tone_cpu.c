@@ -39,8 +39,7 @@ void mvdr_tone_note(mvdr_stage *stage, size_t bin, size_t arrival, mvdr_pair p) 
     }
 }
 
-/* The same of a snapshot in the ring. */
-static mvdr_pair pair_in_ring(const mvdr_stage *stage, size_t slot, size_t bin) {
+mvdr_pair mvdr_pair_in_ring(const mvdr_stage *stage, size_t slot, size_t bin) {
     const size_t column = slot * mvdr_slot_columns(&stage->shape);
     const size_t ld = stage->ld;
     const float *x = mvdr_column(stage, column, bin), *y = mvdr_column(stage, column, bin + 1);
@@ -57,14 +56,14 @@ static mvdr_pair pair_in_ring(const mvdr_stage *stage, size_t slot, size_t bin) 
 static void restart(mvdr_stage *stage, size_t bin) {
     mvdr_bin *state = &stage->bin[bin];
     for (size_t slot = 0; slot < stage->filled && bin + 1 < stage->spec.bins; slot++)
-        stage->pair[slot * stage->spec.bins + bin] = pair_in_ring(stage, slot, bin);
+        stage->pair[slot * stage->spec.bins + bin] = mvdr_pair_in_ring(stage, slot, bin);
     state->tonal = false;
     state->offset = 0;
 }
 
 void mvdr_tone_accumulate(mvdr_stage *stage, size_t bin) {
     size_t length = stage->spec.snapshots;
-    if (stage->masked_anew && length && !stage->spec.parts)
+    if (stage->masked_anew && length)
         restart(stage, bin);
     size_t skip = length && stage->arrived > length ? stage->arrived - length : 0;
     for (size_t i = skip; i < stage->arrived && bin + 1 < stage->spec.bins; i++)

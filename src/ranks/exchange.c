@@ -110,7 +110,8 @@ static bool make_sums(sonar_exchange *x) {
     const sonar_mvdr_spec *mvdr = &x->spec.part->mvdr;
     const size_t points = SONAR_EXCHANGE_POINTS * sonar_exchange_point_doubles(mvdr);
     const size_t of_bin = sonar_max_size(sonar_mvdr_sums_most(mvdr), points);
-    const size_t products = mvdr->max_new * mvdr->bins * SONAR_MVDR_PRODUCTS;
+    const size_t products =
+        (mvdr->max_new + mvdr->snapshots) * mvdr->bins * SONAR_MVDR_PRODUCTS;
     x->sent = sonar_alloc(mvdr->bins * of_bin, sizeof *x->sent);
     x->received = sonar_alloc(place(x)->ranks * sonar_max_size(x->solves.bins * of_bin, products),
                               sizeof *x->received);
@@ -395,9 +396,9 @@ static void add_up(const double *of, size_t ranks, size_t apart, size_t n, doubl
             sum[i] += of[r * apart + i];
 }
 
-sonar_code sonar_exchange_products(sonar_exchange *x, size_t taken, double *products,
+sonar_code sonar_exchange_products(sonar_exchange *x, size_t rows, double *products,
                                    sonar_error *err) {
-    const size_t n = taken * x->spec.part->mvdr.bins * SONAR_MVDR_PRODUCTS;
+    const size_t n = rows * x->spec.part->mvdr.bins * SONAR_MVDR_PRODUCTS;
     const sonar_code code = ops(x)->share(products, n * sizeof *products, x->received, err);
     if (!code)
         add_up(x->received, place(x)->ranks, n, n, products);

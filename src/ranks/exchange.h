@@ -86,8 +86,8 @@ sonar_code sonar_exchange_beams(sonar_exchange *exchange, const sonar_work *work
  * sensors in the bins of its share, [snapshot][bin][sensor]. */
 sonar_code sonar_exchange_transforms(sonar_exchange *exchange, size_t taken,
                                      const sonar_buffer *own, sonar_c32 *input, sonar_error *err);
-/* Adds up the ranks' products [taken][bin][SONAR_MVDR_PRODUCTS], in place. */
-sonar_code sonar_exchange_products(sonar_exchange *exchange, size_t taken, double *products,
+/* Adds up the ranks' products [row][bin][SONAR_MVDR_PRODUCTS], in place. */
+sonar_code sonar_exchange_products(sonar_exchange *exchange, size_t rows, double *products,
                                    sonar_error *err);
 /* Turns this rank's sums in all bins, [bin][sonar_mvdr_sums_most], into those of all ranks in the
  * bins of its share, [bin][sonar_mvdr_sums_most]. plan as above, the same on all ranks. */

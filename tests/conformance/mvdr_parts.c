@@ -33,6 +33,7 @@ typedef struct crowd {
     share share[SHARES];
     double *products, *plan, *sums, *some; /* added; of one part */
     size_t most;                           /* doubles of a bin's sums */
+    size_t again; /* snapshots of the block whose products the next window gives again */
 } crowd;
 
 static void open_part(crowd *c, size_t i) {
@@ -46,7 +47,7 @@ static void open_part(crowd *c, size_t i) {
     site_require(site, c->f.ops->create(&p->spec, site->host, &p->stage, &err), &err);
     p->in = site_buffer(site, SONAR_C32, 3, (size_t[]){p->spec.max_new, BINS, n});
     p->products =
-        site_buffer(site, SONAR_F64, 3, (size_t[]){p->spec.max_new, BINS, SONAR_MVDR_PRODUCTS});
+        site_buffer(site, SONAR_F64, 3, (size_t[]){2 * MOST, BINS, SONAR_MVDR_PRODUCTS});
     p->plan = site_buffer(site, SONAR_F64, 2, (size_t[]){BINS, SONAR_MVDR_PLAN});
     p->sums = site_buffer(site, SONAR_F64, 2, (size_t[]){BINS, c->most});
 }
@@ -73,9 +74,11 @@ static void open_share(crowd *c, size_t i) {
         s->out[SONAR_MVDR_OUT_MUSIC] = site_buffer(site, SONAR_F32, 1, (size_t[]){DIRECTIONS});
 }
 
-/* A part has its sensors of the whole's parameters. */
+/* A part has its sensors of the whole's parameters. All parts give the products of the block again,
+ * since a part does not know of the others' sensors. */
 static void renew(crowd *c) {
     mvdr_renew(&c->f);
+    c->again = c->f.spec.tones ? c->f.spec.snapshots : 0;
     c->f.params.far_mvdr.made = 1; /* the turns stay */
     for (size_t i = 0; i < PARTS; i++) {
         part *p = &c->part[i];
@@ -97,11 +100,11 @@ static crowd *open_crowd(site *site, const sonar_mvdr_spec *spec) {
     c->f.wants_eigenvalues = true;
     c->most = sonar_mvdr_sums_most(spec);
     site_expect(site, c->f.ops->join && sonar_mvdr_adds(spec), "no sums to add");
-    c->products = sonar_alloc(spec->max_new * BINS * SONAR_MVDR_PRODUCTS, sizeof(double));
+    c->products = sonar_alloc((size_t)2 * MOST * BINS * SONAR_MVDR_PRODUCTS, sizeof(double));
     c->plan = sonar_alloc(BINS * SONAR_MVDR_PLAN, sizeof(double));
     c->sums = sonar_alloc(BINS * c->most, sizeof(double));
     c->some =
-        sonar_alloc(BINS * c->most + spec->max_new * BINS * SONAR_MVDR_PRODUCTS, sizeof(double));
+        sonar_alloc(BINS * (c->most + (size_t)2 * MOST * SONAR_MVDR_PRODUCTS), sizeof(double));
     for (size_t i = 0; i < PARTS; i++)
         open_part(c, i);
     for (size_t i = 0; i < SHARES; i++)
@@ -169,14 +172,15 @@ static void run_part(crowd *c, size_t i, size_t count, const sonar_c32 *x) {
     site *site = c->f.site;
     part *p = &c->part[i];
     const sonar_work work = {.params = &p->params};
-    sonar_buffer in = first_of(&p->in, count), products = first_of(&p->products, count);
+    const size_t rows = count + c->again;
+    sonar_buffer in = first_of(&p->in, count), products = first_of(&p->products, rows);
     sonar_error err = {0};
     send_cut(c, i, count, x);
     site_require(site, c->f.ops->execute(p->stage, site->queue, &in, &products, &work, &err), &err);
-    if (!count)
+    if (!rows)
         return;
     site_fetch(site, &products, c->some);
-    add(c->some, count * BINS * SONAR_MVDR_PRODUCTS, c->products);
+    add(c->some, rows * BINS * SONAR_MVDR_PRODUCTS, c->products);
 }
 
 /* Only the memory in the plan exists: memory beyond it must not be read. */
@@ -185,10 +189,10 @@ static void join_part(crowd *c, size_t i, size_t count) {
     part *p = &c->part[i];
     const sonar_work work = {.params = &p->params};
     const size_t fresh = sonar_min_size(count, (size_t)sonar_mvdr_slots(&p->spec));
-    sonar_buffer products = first_of(&p->products, count), out[2] = {p->plan, p->sums};
+    sonar_buffer products = first_of(&p->products, count + c->again), out[2] = {p->plan, p->sums};
     double plan[BINS * SONAR_MVDR_PLAN];
     sonar_error err = {0};
-    if (count)
+    if (count + c->again)
         site_send(site, c->products, &products);
     site_require(site, c->f.ops->join(p->stage, site->queue, &products, out, &work, &err), &err);
     site_fetch(site, &p->plan, plan);
@@ -256,7 +260,7 @@ static void expect_music(crowd *c) {
 static void run_crowd(crowd *c, size_t count, const sonar_c32 *x, bool wanted) {
     site *site = c->f.site;
     sonar_error err = {0};
-    memset(c->products, 0, count * BINS * SONAR_MVDR_PRODUCTS * sizeof(double));
+    memset(c->products, 0, (count + c->again) * BINS * SONAR_MVDR_PRODUCTS * sizeof(double));
     memset(c->sums, 0, BINS * c->most * sizeof(double));
     for (size_t i = 0; i < PARTS; i++)
         run_part(c, i, count, x);
@@ -275,6 +279,7 @@ static void run_crowd(crowd *c, size_t count, const sonar_c32 *x, bool wanted) {
         site_send(site, c->plan + FIRST[i] * SONAR_MVDR_PLAN, &s->plan);
         site_require(site, c->f.ops->execute(s->stage, site->queue, in, s->out, &work, &err), &err);
     }
+    c->again = 0;
     mvdr_run(&c->f, count, x);
     for (size_t i = 0; i < SHARES && wanted; i++)
         expect_share(c, i);
@@ -360,6 +365,16 @@ static void add_tone(const mvdr_fixture *f, double above, size_t from, size_t co
     }
 }
 
+/* A sensor of the last part that is louder than all sound until it is masked: sums that it is in name
+ * no frequency. */
+static void add_fault(size_t sensor, size_t count, sonar_c32 *x) {
+    uint64_t seed = sensor;
+    for (size_t row = 0; row < count * BINS; row++) {
+        x[row * SENSORS + sensor].re += (float)(1e4 * (test_uniform(&seed) - 0.5));
+        x[row * SENSORS + sensor].im += (float)(1e4 * (test_uniform(&seed) - 0.5));
+    }
+}
+
 static void live(site *site, sonar_mvdr_spec spec) {
     crowd *c = open_crowd(site, &spec);
     sonar_c32 *x = mvdr_record(&c->f, MOST, (mvdr_wave[]){{120, 20}, {60, 0}}, 2, 5);
@@ -367,6 +382,7 @@ static void live(site *site, sonar_mvdr_spec spec) {
     if (spec.tones) {
         add_tone(&c->f, 4.37, 8, 12, x);
         add_tone(&c->f, 4.21, 20, 20, x);
+        add_fault(50, 17, x);
     }
     x[(9 * BINS + 3) * SENSORS + 40].im = INFINITY; /* of one part; other bins of it count */
     run_crowd(c, 0, x, true);
