@@ -143,7 +143,7 @@ Test(mask, an_average_that_forgets_is_too, NUMERICAL) {
     go_out_and_come_back("forgetting: 0.8", NULL, 1e-2, false);
 }
 
-Test(mask, mirrors_go_with_their_sensors) {
+Test(mask, mirrors_go_with_their_sensors, NUMERICAL) {
     go_out_and_come_back("snapshots: 4, forward_backward: true", NULL, 1e-3, true);
 }
 
@@ -158,7 +158,7 @@ Test(mask, a_device_with_graphs_follows_too) {
 
 /* A dead hydrophone makes the MVDR lose the level and the contact; without it both are as with
  * twelve good ones. */
-Test(mask, what_a_dead_sensor_costs_comes_back) {
+Test(mask, what_a_dead_sensor_costs_comes_back, NUMERICAL) {
     static line off, on, sound;
     const char *mvdr = "snapshots: 60";
     line_open(&off, "auto_mask: false", mvdr, NULL);

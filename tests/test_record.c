@@ -881,8 +881,8 @@ Test(record, the_list_of_segments_is_bounded_and_not_trusted) {
     rig_free(&rig);
 }
 
-Test(record, ten_thousand_segments_are_looked_through) {
-    enum { SEGMENTS = 10000, LEFT = 100, DELETED_MOST = 1024 };
+Test(record, thousands_of_segments_are_looked_through) {
+    enum { SEGMENTS = 3000, LEFT = 100, DELETED_MOST = 1024 };
     size_t deleted = 0;
     rig rig = rig_make();
     const int folder = open(rig.folder, O_RDONLY | O_DIRECTORY);

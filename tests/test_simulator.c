@@ -17,6 +17,7 @@
 #include "core/core.h"
 #include "ingest/frame.h"
 #include "feedback.h"
+#include "numerical.h"
 #include "recording.h"
 #include "sender.h"
 #include "synth.h"
@@ -243,7 +244,7 @@ static double band_psd_db(const float *x, size_t samples, double low_hz, double 
 }
 
 Test(simulator, white_band_has_its_level_and_nothing_outside) {
-    enum { N = 300000 };
+    enum { N = 600000 };
     sim_spectrum spectrum = white(600, 1400, 40);
     float *x = lone_process(&spectrum, N);
     cr_expect_float_eq(mean_square_db(x, N), 40, 0.1);
@@ -321,7 +322,7 @@ Test(simulator, noise_is_gaussian_and_independent_between_elements) {
 }
 
 /* Coherence of a spherically isotropic field: sinc(2 f d / c) (Cron and Sherman 1962). */
-Test(simulator, isotropic_noise_has_its_coherence) {
+Test(simulator, isotropic_noise_has_its_coherence, NUMERICAL) {
     enum { N = 60000, K = 3, WAVES = 64 };
     sim_scene scene = empty_scene();
     scene.isotropic = white(800, 1200, 0);

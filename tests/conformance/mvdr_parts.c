@@ -46,8 +46,7 @@ static void open_part(crowd *c, size_t i) {
     p->spec.parts = SONAR_MVDR_PART;
     site_require(site, c->f.ops->create(&p->spec, site->host, &p->stage, &err), &err);
     p->in = site_buffer(site, SONAR_C32, 3, (size_t[]){p->spec.max_new, BINS, n});
-    p->products =
-        site_buffer(site, SONAR_F64, 3, (size_t[]){2 * MOST, BINS, SONAR_MVDR_PRODUCTS});
+    p->products = site_buffer(site, SONAR_F64, 3, (size_t[]){2 * MOST, BINS, SONAR_MVDR_PRODUCTS});
     p->plan = site_buffer(site, SONAR_F64, 2, (size_t[]){BINS, SONAR_MVDR_PLAN});
     p->sums = site_buffer(site, SONAR_F64, 2, (size_t[]){BINS, c->most});
 }
@@ -365,8 +364,8 @@ static void add_tone(const mvdr_fixture *f, double above, size_t from, size_t co
     }
 }
 
-/* A sensor of the last part that is louder than all sound until it is masked: sums that it is in name
- * no frequency. */
+/* A sensor of the last part that is louder than all sound until it is masked: sums that it is in
+ * name no frequency. */
 static void add_fault(size_t sensor, size_t count, sonar_c32 *x) {
     uint64_t seed = sensor;
     for (size_t row = 0; row < count * BINS; row++) {
