@@ -613,7 +613,7 @@ static void restarts(struct siege *s) {
     message m;
     subscriber reader = subscribe(s->out, "cbf.azimuth", NULL);
     kill(s->daemon, SIGKILL);
-    process_wait(s->daemon, 10000);
+    process_wait(s->daemon, 60000);
     while (receive(&reader, &m, 100))
         message_free(&m);
     int64_t began_ns = sonar_monotonic_ns(), next_ns = began_ns;
@@ -842,7 +842,7 @@ static double losses(struct siege *s, bool tell) {
 static void stop_and_start(struct siege *s) {
     const int64_t began_ns = sonar_monotonic_ns();
     kill(s->daemon, SIGTERM);
-    const int status = process_wait(s->daemon, 20000);
+    const int status = process_wait(s->daemon, 60000);
     const double took_s = (double)(sonar_monotonic_ns() - began_ns) * 1e-9;
     expect(status == 0, "exit code under siege", status, 0);
     if (s->lasting)
@@ -1118,7 +1118,7 @@ static void besiege(bool tcp, const char *overload, bool keys, struct choice cho
     zmq_close(s.push);
     zmq_ctx_term(s.context);
     kill(s.daemon, SIGTERM);
-    int status = process_wait(s.daemon, 10000);
+    int status = process_wait(s.daemon, 60000);
     expect(status == 0, "exit code", status, 0);
     box_close(&s.box);
 }

@@ -111,7 +111,7 @@ static int descriptors(pid_t pid) {
 /* The next status, or dies. */
 static message next_status(struct siege *s) {
     message m;
-    if (!receive_until(&s->status, "status", "uptime_s", 0, 20000, &m))
+    if (!receive_until(&s->status, "status", "uptime_s", 0, 60000, &m))
         die(s, process_running(s->daemon) ? "no status came" : "the daemon is gone");
     return m;
 }
@@ -492,7 +492,7 @@ static void run(const char *overload, double windows) {
         zmq_close(s->push[b]);
     zmq_ctx_term(s->context);
     kill(s->daemon, SIGTERM);
-    int status = process_wait(s->daemon, 10000);
+    int status = process_wait(s->daemon, 60000);
     expect(status == 0, "exit code", status, 0);
     unsubscribe(&s->status);
     box_close(&s->box);

@@ -340,9 +340,9 @@ Test(check, a_digitisers_frames_are_taken_from_a_socket, .timeout = 600) {
                           "--endpoint", at, "--digitisers", "3", "--duration", "0", NULL);
         pid_t check = process_start(&box, log, "sonar-check", "--digitiser", at, "--config",
                                     box_path(&box, config[i]), "--seconds", "4", NULL);
-        cr_expect_eq(process_wait(check, 40000), i);
+        cr_expect_eq(process_wait(check, 60000), i);
         kill(sim, SIGTERM);
-        process_wait(sim, 20000);
+        process_wait(sim, 60000);
         text = box_read(&box, log);
         cr_expect(
             strstr(text, i ? "array id       3, the configuration has 4" : "Nothing is wrong"),

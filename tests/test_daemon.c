@@ -74,7 +74,7 @@ static void print_log(rig *rig) {
 /* Stops the daemon by SIGTERM and checks that it exited cleanly. */
 static void rig_close(rig *rig) {
     kill(rig->daemon, SIGTERM);
-    int status = process_wait(rig->daemon, 10000);
+    int status = process_wait(rig->daemon, 60000);
     if (status)
         print_log(rig);
     cr_expect_eq(status, 0, "the daemon left with %d", status);
@@ -90,7 +90,7 @@ static const char *text_of(const cJSON *head, const char *key) {
 static subscriber listen_to(rig *rig, const char *topic) {
     subscriber s = subscribe(rig->out, topic, "status", NULL);
     message first;
-    cr_assert(receive_until(&s, "status", "uptime_s", 0, 10000, &first), "no status came");
+    cr_assert(receive_until(&s, "status", "uptime_s", 0, 60000, &first), "no status came");
     message_free(&first);
     return s;
 }
@@ -115,12 +115,12 @@ Test(daemon, waits_for_a_digitiser_then_finds_the_ship) {
     rig rig = rig_open("block");
     subscriber s = listen_to(&rig, "cbf.azimuth");
     message m;
-    cr_assert(receive_until(&s, "status", "uptime_s", 0, 5000, &m));
+    cr_assert(receive_until(&s, "status", "uptime_s", 0, 60000, &m));
     cr_expect_str_eq(text_of(m.head, "health"), "waiting");
     message_free(&m);
     digitiser d = digitiser_open(rig.in, SENSORS, 0, SENSORS, FRAME);
     digitiser_send(&d, 40);
-    cr_assert(receive_until(&s, "cbf.azimuth", "window", 3, 20000, &m), "no spectrum came");
+    cr_assert(receive_until(&s, "cbf.azimuth", "window", 3, 60000, &m), "no spectrum came");
     cr_expect_float_eq(peak_az(&m), 70, 1.0, "peak at %g", peak_az(&m));
     cr_expect_str_eq(text_of(m.head, "schema"), "sonard/1");
     cr_expect_eq(header_number(m.head, "sample_index"), 3 * HOP);
@@ -138,7 +138,7 @@ Test(daemon, the_adaptive_near_field_comes_alone) {
     digitiser d = digitiser_open(rig.in, SENSORS, 0, SENSORS, FRAME);
     message m;
     digitiser_send(&d, 40);
-    cr_assert(receive_until(&s, "mvdr.nearfield", "window", 3, 20000, &m), "no near field came");
+    cr_assert(receive_until(&s, "mvdr.nearfield", "window", 3, 60000, &m), "no near field came");
     const cJSON *shape = cJSON_GetObjectItemCaseSensitive(m.head, "shape");
     const size_t ranges = (size_t)cJSON_GetArrayItem(shape, 0)->valueint;
     const size_t looks = (size_t)cJSON_GetArrayItem(shape, 1)->valueint;
@@ -162,7 +162,7 @@ Test(daemon, music_finds_the_ship) {
     digitiser d = digitiser_open(rig.in, SENSORS, 0, SENSORS, FRAME);
     message m;
     digitiser_send(&d, 40);
-    cr_assert(receive_until(&s, "music.azimuth", "window", 5, 20000, &m), "no spectrum came");
+    cr_assert(receive_until(&s, "music.azimuth", "window", 5, 60000, &m), "no spectrum came");
     const cJSON *music = cJSON_GetObjectItemCaseSensitive(m.head, "music");
     cr_expect_float_eq(peak_az(&m), 70, 0.5, "peak at %g", peak_az(&m));
     cr_expect_str_eq(text_of(m.head, "unit"), "relative");
@@ -203,7 +203,7 @@ static void check_size(const char *output, const char *rest) {
     start_daemon(&rig);
     subscriber s = subscribe(rig.out, "status", NULL);
     message m;
-    cr_assert(receive_until(&s, "status", "uptime_s", 0, 20000, &m), "no status came");
+    cr_assert(receive_until(&s, "status", "uptime_s", 0, 60000, &m), "no status came");
     const double is = header_number(m.head, "resident_bytes");
     cr_expect(is > said && is < 1.05 * said + REST, "%g MiB, said were %g MiB", is / (1 << 20),
               said / (1 << 20));
@@ -234,7 +234,7 @@ Test(daemon, stops_within_two_seconds_while_samples_pour_in) {
     digitiser d = digitiser_open(rig.in, SENSORS, 0, SENSORS, FRAME);
     digitiser_send(&d, 60);
     message m;
-    cr_assert(receive_until(&s, "cbf.azimuth", "window", 0, 20000, &m));
+    cr_assert(receive_until(&s, "cbf.azimuth", "window", 0, 60000, &m));
     message_free(&m);
     int timeout = 0;
     zmq_setsockopt(d.socket, ZMQ_SNDTIMEO, &timeout, sizeof timeout);
@@ -254,7 +254,7 @@ Test(daemon, says_why_it_cannot_start) {
     snprintf(second.out, sizeof second.out, "ipc://%s/out", second.box.dir);
     write_config(&second, "drop_oldest", "");
     start_daemon(&second);
-    cr_expect_eq(process_wait(second.daemon, 10000), 3);
+    cr_expect_eq(process_wait(second.daemon, 60000), 3);
     char *log = box_read(&second.box, "sonard.log");
     cr_expect(strstr(log, second.in) && strstr(log, "in use"), "%s", log);
     free(log);
@@ -285,7 +285,7 @@ static int run_within(const box *box, size_t mib) {
     } while (process_running(pid) && !strstr(log, "running; "));
     if (process_running(pid))
         kill(pid, SIGTERM);
-    status = process_wait(pid, 20000);
+    status = process_wait(pid, 60000);
     const bool told = strstr(log, "RLIMIT_AS") || strstr(log, "memory");
     cr_expect(status == 0 || status == 127 || ((status == 3 || status == 4) && told),
               "%zu MiB: %d: %s", mib, status,
@@ -383,7 +383,7 @@ Test(daemon, every_bad_frame_is_counted_by_its_cause) {
     digitiser_raw(&d, 2, (const void *[]){"", ""}, (size_t[]){0, 0});
     digitiser_send(&d, 18);
     message m;
-    cr_assert(receive_until(&s, "status", "frames.received", 53, 20000, &m), "frames were lost");
+    cr_assert(receive_until(&s, "status", "frames.received", 53, 60000, &m), "frames were lost");
     static const struct {
         const char *path;
         int count;
@@ -413,11 +413,11 @@ static void expect_refusal(void (*spoil)(sonar_frame *), const char *words) {
     for (int i = 0; i < 7; i++)
         send_bad(&d, f, sonar_frame_payload_bytes(&f));
     message m;
-    cr_assert(receive_until(&s, "status", "frames.received", 7, 20000, &m), "frames were lost");
+    cr_assert(receive_until(&s, "status", "frames.received", 7, 60000, &m), "frames were lost");
     cr_expect_str_eq(text_of(m.head, "health"), "degraded");
     cr_expect(strstr(text_of(m.head, "text"), words), "%s", text_of(m.head, "text"));
     message_free(&m);
-    cr_assert(receive_until(&s, "status", "uptime_s", 3, 20000, &m));
+    cr_assert(receive_until(&s, "status", "uptime_s", 3, 60000, &m));
     cr_expect_str_eq(text_of(m.head, "health"), "waiting", "nothing comes any more");
     message_free(&m);
     char *log = box_read(&rig.box, "sonard.log");
@@ -461,7 +461,7 @@ Test(daemon, a_gap_is_published_and_kept_out_of_the_covariance) {
     const double snapshots[] = {1, 2, 3, 4, 5, 5, 5, 6, 7};
     for (int w = 0; w < 9; w++) {
         message m;
-        cr_assert(receive_until(&s, "mvdr.azimuth", "window", w, 20000, &m));
+        cr_assert(receive_until(&s, "mvdr.azimuth", "window", w, 60000, &m));
         bool gap = w == 5 || w == 6;
         cr_expect_eq(header_number(m.head, "window"), w);
         cr_expect_float_eq(header_number(m.head, "missing_share.mean"), gap ? FRAME / 2048.0 : 0,
@@ -506,7 +506,7 @@ static void check_samples_behind(const char *mvdr, size_t most) {
     for (int w = 0; w < 14; w++) {
         message m;
         double newest;
-        cr_assert(receive_until(&s, "mvdr.azimuth", "window", w, 20000, &m));
+        cr_assert(receive_until(&s, "mvdr.azimuth", "window", w, 60000, &m));
         double oldest = oldest_sub_window((uint64_t)w * HOP + LENGTH, most, &newest);
         cr_expect_eq(header_number(m.head, "window"), w);
         cr_expect_eq(header_number(m.head, "first_sample"), oldest, "window %d: from %g, not %g", w,
@@ -545,7 +545,7 @@ Test(daemon, garbage_on_the_output_socket_is_harmless) {
     digitiser d = digitiser_open(rig.in, SENSORS, 0, SENSORS, FRAME);
     digitiser_send(&d, 40);
     message m;
-    cr_assert(receive_until(&s, "cbf.azimuth", "window", 5, 20000, &m));
+    cr_assert(receive_until(&s, "cbf.azimuth", "window", 5, 60000, &m));
     message_free(&m);
     zmq_close(hostile);
     zmq_ctx_term(context);
@@ -562,13 +562,13 @@ Test(daemon, a_restarted_digitiser_is_picked_up) {
     digitiser d = digitiser_open(rig.in, SENSORS, 0, SENSORS, FRAME);
     digitiser_send(&d, 24);
     message m;
-    cr_assert(receive_until(&s, "cbf.azimuth", "window", 4, 20000, &m));
+    cr_assert(receive_until(&s, "cbf.azimuth", "window", 4, 60000, &m));
     message_free(&m);
     digitiser_close(&d);
     d = digitiser_open(rig.in, SENSORS, 0, SENSORS, FRAME);
     d.frame.epoch = 2;
     digitiser_send(&d, 24);
-    cr_assert(receive_until(&s, "cbf.azimuth", "window", 5, 20000, &m));
+    cr_assert(receive_until(&s, "cbf.azimuth", "window", 5, 60000, &m));
     cr_expect_eq(header_number(m.head, "sample_index"), 0, "the new stream begins at its 0");
     cr_expect_float_eq(peak_az(&m), 70, 1.0);
     message_free(&m);
@@ -583,17 +583,17 @@ Test(daemon, a_vanished_digitiser_returns_at_the_right_sample) {
     digitiser d = digitiser_open(rig.in, SENSORS, 0, SENSORS, FRAME);
     digitiser_send(&d, 24);
     message m;
-    cr_assert(receive_until(&s, "cbf.azimuth", "window", 4, 20000, &m));
+    cr_assert(receive_until(&s, "cbf.azimuth", "window", 4, 60000, &m));
     message_free(&m);
     digitiser_close(&d);
     do
-        cr_assert(receive_until(&s, "status", "uptime_s", 0, 10000, &m));
+        cr_assert(receive_until(&s, "status", "uptime_s", 0, 60000, &m));
     while (strcmp(text_of(m.head, "health"), "waiting") != 0 && (message_free(&m), true));
     message_free(&m);
     digitiser back = digitiser_open(rig.in, SENSORS, 0, SENSORS, FRAME);
     digitiser_skip(&back, 24 + 400); /* a long time away: its counter went on */
     digitiser_send(&back, 24);
-    cr_assert(receive_until(&s, "cbf.azimuth", "sample_index", 424 * FRAME, 20000, &m));
+    cr_assert(receive_until(&s, "cbf.azimuth", "sample_index", 424 * FRAME, 60000, &m));
     cr_expect_eq(header_number(m.head, "sample_index"), 424 * FRAME);
     cr_expect_float_eq(peak_az(&m), 70, 1.0);
     message_free(&m);
@@ -608,17 +608,17 @@ Test(daemon, killed_and_restarted_it_goes_on_with_the_same_peers) {
     digitiser d = digitiser_open(rig.in, SENSORS, 0, SENSORS, FRAME);
     digitiser_send(&d, 24);
     message m;
-    cr_assert(receive_until(&s, "cbf.azimuth", "window", 4, 20000, &m));
+    cr_assert(receive_until(&s, "cbf.azimuth", "window", 4, 60000, &m));
     char run[64];
     snprintf(run, sizeof run, "%s", text_of(m.head, "run"));
     message_free(&m);
     kill(rig.daemon, SIGKILL);
-    cr_expect_eq(process_wait(rig.daemon, 5000), 128 + SIGKILL);
+    cr_expect_eq(process_wait(rig.daemon, 60000), 128 + SIGKILL);
     start_daemon(&rig);
-    cr_assert(receive_until(&s, "status", "uptime_s", 0, 20000, &m));
+    cr_assert(receive_until(&s, "status", "uptime_s", 0, 60000, &m));
     message_free(&m);
     digitiser_send(&d, 40);
-    cr_assert(receive_until(&s, "cbf.azimuth", "window", 2, 20000, &m));
+    cr_assert(receive_until(&s, "cbf.azimuth", "window", 2, 60000, &m));
     cr_expect_str_neq(text_of(m.head, "run"), run, "a new start has a new run id");
     cr_expect_geq(header_number(m.head, "sample_index"), 24 * FRAME);
     cr_expect_float_eq(peak_az(&m), 70, 1.0);
@@ -642,7 +642,7 @@ Test(daemon, blocks_of_several_digitisers_make_one_array) {
         digitiser_send(&c, 1);
     }
     message m;
-    cr_assert(receive_until(&s, "mvdr.azimuth", "window", 7, 20000, &m));
+    cr_assert(receive_until(&s, "mvdr.azimuth", "window", 7, 60000, &m));
     cr_expect_float_eq(peak_az(&m), 70, 1.0, "peak at %g", peak_az(&m));
     cr_expect_eq(header_number(m.head, "missing_share.worst"), 0);
     message_free(&m);
@@ -679,7 +679,7 @@ static ward ward_open(uint32_t first, uint32_t second) {
     if (second)
         w.d[1] = digitiser_open(w.rig.in, SENSORS, first, second, FRAME);
     message m;
-    cr_assert(receive_until(&w.s, "status", "uptime_s", 0, 10000, &m), "no status came");
+    cr_assert(receive_until(&w.s, "status", "uptime_s", 0, 60000, &m), "no status came");
     message_free(&m);
     w.begun_ns = sonar_monotonic_ns();
     for (size_t i = 0; i < w.digitisers; i++)
@@ -866,7 +866,7 @@ static size_t collect(const char *topic, uint8_t *to, size_t room) {
     size_t used = 0;
     for (int w = 0; w < WINDOWS; w++) {
         message m;
-        cr_assert(receive_until(&s, topic, "window", w, 20000, &m));
+        cr_assert(receive_until(&s, topic, "window", w, 60000, &m));
         cr_assert_eq(header_number(m.head, "window"), w);
         cr_assert_leq(used + m.bytes, room);
         memcpy(to + used, m.data, m.bytes);

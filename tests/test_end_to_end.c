@@ -33,7 +33,7 @@ static void rig_start(rig *rig) {
         process_start(&rig->box, "sonard.log", "sonard", box_path(&rig->box, "sonard.yaml"), NULL);
     rig->subscriber = subscribe(rig->out, "detections", "status", NULL);
     message first;
-    bool came = receive_until(&rig->subscriber, "status", "uptime_s", 0, 10000, &first);
+    bool came = receive_until(&rig->subscriber, "status", "uptime_s", 0, 60000, &first);
     char *log = box_read(&rig->box, "sonard.log");
     cr_assert(came, "no status came: %s", log);
     free(log);
@@ -43,7 +43,7 @@ static void rig_start(rig *rig) {
 static void rig_close(rig *rig) {
     unsubscribe(&rig->subscriber);
     kill(rig->daemon, SIGTERM);
-    cr_expect_eq(process_wait(rig->daemon, 10000), 0);
+    cr_expect_eq(process_wait(rig->daemon, 60000), 0);
     box_close(&rig->box);
 }
 
@@ -110,7 +110,7 @@ static void follow(rig *rig, double start_deg, double rate_deg_s, double settle,
     int judged = 0;
     for (double sample = 0; sample < last_sample;) {
         message m;
-        cr_assert(receive_until(&rig->subscriber, "detections", "sample_index", sample, 30000, &m));
+        cr_assert(receive_until(&rig->subscriber, "detections", "sample_index", sample, 60000, &m));
         double first = header_number(m.head, "sample_index");
         double truth = start_deg + rate_deg_s * (first + LENGTH / 2.0) / 8000;
         double middle = (header_number(m.head, "mvdr.first_sample") +
@@ -161,7 +161,7 @@ static struct scatter measure_scatter(rig *rig, const char *topic, size_t at, si
     int windows = 0;
     for (double sample = 0; sample < last_sample; windows++) {
         message m;
-        cr_assert(receive_until(&rig->subscriber, topic, "sample_index", sample, 30000, &m));
+        cr_assert(receive_until(&rig->subscriber, topic, "sample_index", sample, 60000, &m));
         for (size_t i = 0; i < count; i++) {
             double power = (double)m.data[at + i * step];
             sum[i] += power;
@@ -201,7 +201,7 @@ static struct scatter run_scatter(const char *cbf, const char *topic, size_t bin
         process_start(&rig.box, "sonard.log", "sonard", box_path(&rig.box, "sonard.yaml"), NULL);
     rig.subscriber = subscribe(rig.out, topic, "status", NULL);
     message first;
-    cr_assert(receive_until(&rig.subscriber, "status", "uptime_s", 0, 10000, &first));
+    cr_assert(receive_until(&rig.subscriber, "status", "uptime_s", 0, 60000, &first));
     message_free(&first);
     simulate(&rig, "20");
     size_t row = strcmp(topic, "element.psd") ? 0 : 5 * bins;
@@ -274,7 +274,7 @@ static void check_lone_source(const char *ranges, double az_deg, double range_m)
     rig_start(&rig);
     simulate(&rig, "1.2");
     message m;
-    cr_assert(receive_until(&rig.subscriber, "detections", "window", 1, 30000, &m));
+    cr_assert(receive_until(&rig.subscriber, "detections", "window", 1, 60000, &m));
     const cJSON *list = cJSON_GetObjectItemCaseSensitive(m.head, "detections");
     const cJSON *first = cJSON_GetArrayItem(list, 0);
     cr_expect_eq(cJSON_GetArraySize(list), 1, "%d contacts of one source at %g deg",
@@ -338,7 +338,7 @@ Test(end_to_end, every_planned_fault_is_counted_exactly) {
     double sent = summary_number(&rig, "messages");
     cr_assert_gt(sent, 1500);
     message m;
-    cr_assert(receive_until(&rig.subscriber, "status", "frames.received", sent, 30000, &m));
+    cr_assert(receive_until(&rig.subscriber, "status", "frames.received", sent, 60000, &m));
     expect_equal(&m, "frames.received", sent);
     expect_equal(&m, "frames.dropped.malformed", summary_number(&rig, "kinds.corrupt"));
     expect_equal(&m, "frames.dropped.truncated", summary_number(&rig, "kinds.truncate"));
@@ -374,7 +374,7 @@ Test(end_to_end, a_simulator_that_falls_behind_says_so) {
                               box_path(&rig.box, "scene.yaml"), "--duration", "6", "--summary",
                               box_path(&rig.box, "summary.json"), NULL);
     message m;
-    cr_assert(receive_until(&rig.subscriber, "detections", "sample_index", 0, 30000, &m));
+    cr_assert(receive_until(&rig.subscriber, "detections", "sample_index", 0, 60000, &m));
     message_free(&m);
     kill(sim, SIGSTOP); /* about a quarter of a second into the stream, for 2 of its 6 s */
     nanosleep(&(struct timespec){.tv_sec = 2}, NULL);
@@ -401,7 +401,7 @@ Test(end_to_end, the_simulator_goes_no_faster_than_the_daemon) {
     simulate(&rig,
              "10"); /* 313 frames of 256 samples, 77 windows; the last ones lack 3072 samples */
     message m;
-    cr_assert(receive_until(&rig.subscriber, "status", "windows.processed", 74, 30000, &m));
+    cr_assert(receive_until(&rig.subscriber, "status", "windows.processed", 74, 60000, &m));
     expect_equal(&m, "windows.dropped.overload", 0);
     expect_equal(&m, "windows.taken", header_number(m.head, "windows.offered"));
     message_free(&m);
@@ -472,7 +472,7 @@ static void check_bearing(rig *rig, const char *recording, double c_mps, double 
     cr_expect(fabs(remainder(header_number(first, "bearing_deg") - bearing_deg, 360)) <= 3,
               "the strongest detection is elsewhere: %g deg", header_number(first, "bearing_deg"));
     message_free(&m);
-    cr_expect_eq(process_wait(replay, 30000), 0);
+    cr_expect_eq(process_wait(replay, 60000), 0);
     rig_close(rig);
 }
 

@@ -528,6 +528,6 @@ Test(exporter, a_faulty_run_adds_up_to_the_simulators_account) {
     free(text);
     unsubscribe(&reader);
     kill(daemon, SIGTERM);
-    cr_expect_eq(process_wait(daemon, 10000), 0);
+    cr_expect_eq(process_wait(daemon, 60000), 0);
     box_close(&box);
 }

@@ -71,7 +71,7 @@ static void begin(void) {
 static void end(void) {
     if (daemon_pid > 0) {
         kill(daemon_pid, SIGTERM);
-        process_wait(daemon_pid, 10000);
+        process_wait(daemon_pid, 60000);
     }
     box_close(&node);
 }
@@ -92,7 +92,7 @@ static double status(const char *path, double least) {
     sonar_code code =
         sonar_client_connect(box_path(&node, "display.key_secret"), true, s.socket, endpoint, &err);
     cr_assert_eq(code, SONAR_OK, "%s: %s", err.where, err.text);
-    cr_assert(receive_until(&s, "status", path, least, 20000, &m), "%s does not come to %g", path,
+    cr_assert(receive_until(&s, "status", path, least, 60000, &m), "%s does not come to %g", path,
               least);
     double number = header_number(m.head, path);
     message_free(&m);
@@ -181,7 +181,7 @@ Test(lan, a_bad_key_file_is_a_mistake_of_the_configuration) {
     char text[8192];
     start("pull");
     kill(daemon_pid, SIGTERM);
-    process_wait(daemon_pid, 10000);
+    process_wait(daemon_pid, 60000);
     daemon_pid = 0;
     cr_expect_eq(shell(text, "sonard --check-config sonard.yaml"), 0, "%s", text);
     cr_expect(strstr(text, "keys allowed: 1 to send, 1 to read"), "%s", text);

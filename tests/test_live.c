@@ -149,7 +149,7 @@ static void line_close(line *l) {
 static cJSON *take_some(line *l, const char *topic, uint64_t window, float *to, size_t most,
                         size_t *count) {
     message m;
-    cr_assert(receive_until(&l->subscriber, topic, "window", (double)window, 20000, &m));
+    cr_assert(receive_until(&l->subscriber, topic, "window", (double)window, 60000, &m));
     cr_assert_eq(header_number(m.head, "window"), (double)window);
     cr_assert_leq(m.count, most);
     if (m.count)
@@ -538,12 +538,12 @@ Test(live, spectra_turn_to_true_bearings_and_back) {
     for (uint64_t window = 1; window < 9; window += 2) {
         cr_assert_eq(set(&l, "output.bearing_reference", "true", &err), SONAR_OK, "%s", err.text);
         digitiser_send(&l.feed.digitiser, FS / FRAME);
-        cr_assert(receive_until(&l.subscriber, "cbf.azimuth", "window", (double)window, 20000, &m));
+        cr_assert(receive_until(&l.subscriber, "cbf.azimuth", "window", (double)window, 60000, &m));
         cr_expect_str_eq(text_of(m.head, "bearing_reference"), "true");
         cr_expect(flagged(m.head, "config_changed"));
         cr_expect_eq(m.count, 3 * 360);
         message_free(&m);
-        cr_assert(receive_until(&l.subscriber, "detections", "window", (double)window, 20000, &m));
+        cr_assert(receive_until(&l.subscriber, "detections", "window", (double)window, 60000, &m));
         message_free(&m);
         cr_assert_eq(set(&l, "output.bearing_reference", "array", &err), SONAR_OK, "%s", err.text);
         play(&l, window + 1);
@@ -851,7 +851,7 @@ Test(live, reloads_under_a_running_feed_lose_no_window, .timeout = 600) {
     pid_t daemon = process_start(&box, "log", "sonard", box_path(&box, "sonard.yaml"), NULL);
     subscriber s = subscribe(out, "cbf.azimuth", "status", NULL);
     message m;
-    cr_assert(receive_until(&s, "status", "uptime_s", 0, 10000, &m), "no status came");
+    cr_assert(receive_until(&s, "status", "uptime_s", 0, 60000, &m), "no status came");
     message_free(&m);
     digitiser d = digitiser_open(in, SENSORS, 0, SENSORS, FRAME);
     d.frame.fs_hz = FS;
@@ -861,7 +861,7 @@ Test(live, reloads_under_a_running_feed_lose_no_window, .timeout = 600) {
         kill(daemon, SIGHUP);
         for (int k = 0; k < 8; k++, window++) {
             digitiser_send(&d, 1);
-            cr_assert(receive_until(&s, "cbf.azimuth", "window", 0, 10000, &m));
+            cr_assert(receive_until(&s, "cbf.azimuth", "window", 0, 60000, &m));
             cr_assert_eq(header_number(m.head, "window"), window);
             cr_assert_eq(header_number(m.head, "seq"), window);
             int speed = (int)header_number(m.head, "sound_speed_mps") - 1400;
@@ -876,7 +876,7 @@ Test(live, reloads_under_a_running_feed_lose_no_window, .timeout = 600) {
     }
     cr_expect_geq(changes, 2);
     cr_expect_eq(kill(daemon, SIGTERM), 0);
-    cr_expect_eq(process_wait(daemon, 10000), 0);
+    cr_expect_eq(process_wait(daemon, 60000), 0);
     char *log = box_read(&box, "log");
     cr_expect(strstr(log, "holds from sample"), "%s", log);
     free(log);

@@ -40,7 +40,7 @@ static rig rig_make(void) {
 
 static void expect_status(subscriber *s, double uptime_s, const char *when) {
     message m;
-    bool came = receive_until(s, "status", "uptime_s", uptime_s, 20000, &m);
+    bool came = receive_until(s, "status", "uptime_s", uptime_s, 60000, &m);
     cr_assert(came, "%s: no status", when);
     message_free(&m);
 }
@@ -109,7 +109,7 @@ Test(log, a_report_that_nobody_reads_holds_no_start_up) {
     fill(ends[1]);
     box_write(&rig.box, "sonard.yaml", "%srutime: {threads: 1}\n", good); /* an error */
     rig.daemon = start(&rig, ends[1]);
-    cr_expect_eq(process_wait(rig.daemon, 20000), 2);
+    cr_expect_eq(process_wait(rig.daemon, 60000), 2);
     box_write(&rig.box, "sonard.yaml", "%ssound_speed_mps: 700\n", good); /* a warning */
     rig.daemon = start(&rig, ends[1]);
     subscriber s = subscribe(rig.out, "status", NULL);
@@ -263,7 +263,7 @@ static char *log_of(rig *rig, void (*attack)(const struct rig *)) {
     expect_status(&s, 0, "after the start");
     attack(rig);
     kill(rig->daemon, SIGTERM);
-    cr_expect_eq(process_wait(rig->daemon, 20000), 0);
+    cr_expect_eq(process_wait(rig->daemon, 60000), 0);
     unsubscribe(&s);
     text = box_read(&rig->box, "log");
     return text;

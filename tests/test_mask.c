@@ -41,7 +41,7 @@ static void line_close(line *l) {
 
 static void take(line *l, const char *topic, uint64_t window, float *to) {
     message m;
-    cr_assert(receive_until(&l->subscriber, topic, "window", (double)window, 20000, &m));
+    cr_assert(receive_until(&l->subscriber, topic, "window", (double)window, 60000, &m));
     cr_assert_eq(header_number(m.head, "window"), (double)window);
     cr_assert_eq(m.count, SPOILT_LOOKS);
     memcpy(to, m.data, sizeof l->azimuth);
@@ -58,7 +58,7 @@ static void take(line *l, const char *topic, uint64_t window, float *to) {
 static void take_contacts(line *l, uint64_t window) {
     message m;
     const cJSON *item;
-    cr_assert(receive_until(&l->subscriber, "detections", "window", (double)window, 20000, &m));
+    cr_assert(receive_until(&l->subscriber, "detections", "window", (double)window, 60000, &m));
     l->contacts = 0;
     cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(m.head, "detections")) {
         const cJSON *source = cJSON_GetObjectItemCaseSensitive(item, "source");

@@ -44,7 +44,7 @@ static void rig_open(rig *r, const char *navigation) {
               HEADING_DEG, TURN_DEG_S, SOURCE_DEG);
     r->daemon = process_start(&r->box, "log", "sonard", box_path(&r->box, "sonard.yaml"), NULL);
     r->subscriber = subscribe(r->out, "detections", "cbf.azimuth", "mvdr.azimuth", "status", NULL);
-    bool came = receive_until(&r->subscriber, "status", "uptime_s", 0, 10000, &m);
+    bool came = receive_until(&r->subscriber, "status", "uptime_s", 0, 60000, &m);
     char *log = box_read(&r->box, "log");
     cr_assert(came, "%s", log);
     free(log);
@@ -53,7 +53,7 @@ static void rig_open(rig *r, const char *navigation) {
 
 static void rig_close(rig *r) {
     kill(r->daemon, SIGTERM);
-    cr_expect_eq(process_wait(r->daemon, 10000), 0);
+    cr_expect_eq(process_wait(r->daemon, 60000), 0);
     unsubscribe(&r->subscriber);
     box_close(&r->box);
 }
@@ -180,8 +180,8 @@ Test(navigation, a_fixed_source_keeps_its_true_bearing_through_a_turn, .timeout 
     cr_expect_geq(t.spectra, 40);
     cr_expect_geq(t.told, 8, "the side was told in %d of %d windows", t.told, t.windows);
     cr_expect_gt(fabs(t.first_az - t.last_az), 30, "the array has turned");
-    cr_expect_eq(process_wait(sim, 10000), 0);
-    cr_expect(receive_until(&r.subscriber, "status", "navigation.age_s", 3, 15000, &m));
+    cr_expect_eq(process_wait(sim, 60000), 0);
+    cr_expect(receive_until(&r.subscriber, "status", "navigation.age_s", 3, 60000, &m));
     cr_expect(strstr(text_of(m.head, "text"), "the last heading, from nmea"), "%s",
               text_of(m.head, "text"));
     cr_expect_geq(header_number(m.head, "navigation.taken"), 110);
@@ -198,20 +198,20 @@ Test(navigation, a_heading_that_does_not_come_is_named, .timeout = 600) {
     snprintf(option, sizeof option, "nmea: \"%s\"", nmea);
     rig_open(&r, option);
     pid_t sim = play(&r, "2", NULL);
-    cr_assert(receive_until(&r.subscriber, "cbf.azimuth", "sample_index", 0, 20000, &m));
+    cr_assert(receive_until(&r.subscriber, "cbf.azimuth", "sample_index", 0, 60000, &m));
     cr_expect_str_eq(text_of(m.head, "bearing_reference"), "array");
     message_free(&m);
-    cr_assert(receive_until(&r.subscriber, "detections", "sample_index", LENGTH, 20000, &m));
+    cr_assert(receive_until(&r.subscriber, "detections", "sample_index", LENGTH, 60000, &m));
     cr_expect_str_eq(text_of(m.head, "bearing_reference"), "array");
     char *head = cJSON_PrintUnformatted(m.head);
     cr_expect(strstr(head, "\"heading_stale\""), "%s", head);
     free(head);
     message_free(&m);
-    cr_assert(receive_until(&r.subscriber, "status", "uptime_s", 0, 10000, &m));
+    cr_assert(receive_until(&r.subscriber, "status", "uptime_s", 0, 60000, &m));
     cr_expect(strstr(text_of(m.head, "text"), "no heading has come yet"), "%s",
               text_of(m.head, "text"));
     message_free(&m);
-    cr_expect_eq(process_wait(sim, 20000), 0);
+    cr_expect_eq(process_wait(sim, 60000), 0);
     rig_close(&r);
 }
 
@@ -222,19 +222,19 @@ Test(navigation, sonarctl_tells_where_the_ship_is, .timeout = 600) {
     rig_open(&r, "heading_offset_deg: 10");
     pid_t ctl = process_start(&r.box, "ctl", "sonarctl", "-e", r.control, "navigation",
                               "heading_deg", "355", "depth_m", "80", NULL);
-    cr_assert_eq(process_wait(ctl, 10000), 0);
+    cr_assert_eq(process_wait(ctl, 60000), 0);
     ctl = process_start(&r.box, "ctl", "sonarctl", "-e", r.control, "navigation", "heading_deg",
                         "400", NULL);
-    cr_expect_eq(process_wait(ctl, 10000), 1);
+    cr_expect_eq(process_wait(ctl, 60000), 1);
     pid_t sim = play(&r, "2", NULL);
-    cr_assert(receive_until(&r.subscriber, "detections", "sample_index", LENGTH, 20000, &m));
+    cr_assert(receive_until(&r.subscriber, "detections", "sample_index", LENGTH, 60000, &m));
     cr_expect_eq(header_number(m.head, "heading_deg"), 5);
     cr_expect_str_eq(text_of(m.head, "bearing_reference"), "true");
     message_free(&m);
-    cr_assert(receive_until(&r.subscriber, "status", "navigation.depth_m", 80, 10000, &m));
+    cr_assert(receive_until(&r.subscriber, "status", "navigation.depth_m", 80, 60000, &m));
     cr_expect_str_eq(text_of(cJSON_GetObjectItemCaseSensitive(m.head, "navigation"), "source"),
                      "control");
     message_free(&m);
-    cr_expect_eq(process_wait(sim, 20000), 0);
+    cr_expect_eq(process_wait(sim, 60000), 0);
     rig_close(&r);
 }

@@ -84,7 +84,7 @@ static const char *hear_until(rig *rig, const char *begin) {
 }
 
 static void rig_stop(rig *rig, int expected) {
-    int status = process_wait(rig->daemon, 5000);
+    int status = process_wait(rig->daemon, 60000);
     char *log = box_read(&rig->box, "log");
     cr_expect_eq(status, expected, "left with %d: %s", status, log);
     free(log);

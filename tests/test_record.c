@@ -84,7 +84,7 @@ static void rig_start(rig *rig, const char *const *topic) {
     rig->socket = listen_to(rig, topic);
     subscriber s = {rig->context, rig->socket};
     message m;
-    bool came = receive_until(&s, "status", "uptime_s", 0, 10000, &m);
+    bool came = receive_until(&s, "status", "uptime_s", 0, 60000, &m);
     char *log = box_read(&rig->box, "sonard.log");
     cr_assert(came, "no status came: %s", log);
     free(log);
@@ -94,7 +94,7 @@ static void rig_start(rig *rig, const char *const *topic) {
 static void rig_stop(rig *rig) {
     zmq_close(rig->socket);
     kill(rig->daemon, SIGTERM);
-    cr_expect_eq(process_wait(rig->daemon, 10000), 0);
+    cr_expect_eq(process_wait(rig->daemon, 60000), 0);
 }
 
 static void rig_free(rig *rig) {
@@ -336,7 +336,7 @@ static digitiser feed_of(const rig *rig) {
 static cJSON *status_with(rig *rig, const char *path, double value) {
     subscriber s = {rig->context, rig->socket};
     message m;
-    cr_assert(receive_until(&s, "status", path, value, 20000, &m), "%s never came to %g", path,
+    cr_assert(receive_until(&s, "status", path, value, 60000, &m), "%s never came to %g", path,
               value);
     cJSON *head = m.head;
     m.head = NULL;
@@ -412,7 +412,7 @@ Test(record, what_came_a_second_before_a_kill_is_there) {
     cJSON_Delete(status_with(&rig, "windows.processed", 20 * FRAME / HOP - 1));
     nanosleep(&(struct timespec){1, 0}, NULL);
     kill(rig.daemon, SIGKILL);
-    process_wait(rig.daemon, 10000);
+    process_wait(rig.daemon, 60000);
     files f = files_with(&rig, ".sigmf-meta");
     cr_assert_eq(f.count, 1);
     expect_counts(&rig, f.path[0], 20 * FRAME);
@@ -1000,7 +1000,7 @@ Test(record, messages_are_played_as_they_were_published) {
                       args[4], args[5], args[6], args[7], args[8], args[9], args[10], NULL);
     while (played.count < kept.count && note(&played, rig.socket, 10000))
         continue;
-    cr_expect_eq(process_wait(replay, 20000), 0);
+    cr_expect_eq(process_wait(replay, 60000), 0);
     cr_expect_not(note(&played, rig.socket, 200), "more than was recorded");
     cr_expect_gt(kept.count, 300);
     expect_same_messages(&kept, &played);
@@ -1034,7 +1034,7 @@ Test(record, messages_of_another_version_are_refused) {
     cr_assert(file && fwrite(bytes, sizeof bytes, 1, file) == 1 && !fclose(file));
     pid_t pid =
         process_start(&rig.box, "replay.log", "sonar-replay", path, "--output", rig.out, NULL);
-    cr_expect_eq(process_wait(pid, 20000), 2);
+    cr_expect_eq(process_wait(pid, 60000), 2);
     char *log = box_read(&rig.box, "replay.log");
     cr_expect(strstr(log, "at byte 0 there is a message of version 2; this sonar-replay reads "
                           "version 1"),
@@ -1049,14 +1049,14 @@ Test(record, a_folder_that_is_not_there_is_told_with_its_place) {
     rmdir(rig.folder);
     pid_t pid = process_start(&rig.box, "check.log", "sonard", "--check-config",
                               box_path(&rig.box, "sonard.yaml"), NULL);
-    cr_expect_eq(process_wait(pid, 10000), 2);
+    cr_expect_eq(process_wait(pid, 60000), 2);
     char *log = box_read(&rig.box, "check.log");
     cr_expect(strstr(log, "sonard.yaml:11:21: error: record.directory: '"), "%s", log);
     cr_expect(strstr(log, "No such file") && strstr(log, "an existing folder"), "%s", log);
     free(log);
     box_write(&rig.box, "rec", "a file");
     pid = process_start(&rig.box, "check.log", "sonard", box_path(&rig.box, "sonard.yaml"), NULL);
-    cr_expect_eq(process_wait(pid, 10000), 2);
+    cr_expect_eq(process_wait(pid, 60000), 2);
     log = box_read(&rig.box, "check.log");
     cr_expect(strstr(log, "is not a folder"), "%s", log);
     free(log);
@@ -1069,12 +1069,12 @@ Test(record, nothing_is_recorded_where_the_configuration_says_off) {
     rig_start(&rig, windows_only);
     pid_t pid =
         process_start(&rig.box, "ctl.log", "sonarctl", "-e", rig.control, "record", "start", NULL);
-    cr_expect_eq(process_wait(pid, 10000), 1);
+    cr_expect_eq(process_wait(pid, 60000), 1);
     char *log = box_read(&rig.box, "ctl.log");
     cr_expect(strstr(log, "record.what is off"), "%s", log);
     free(log);
     pid = process_start(&rig.box, "ctl.log", "sonarctl", "-e", rig.control, "record", "now", NULL);
-    cr_expect_eq(process_wait(pid, 10000), 2);
+    cr_expect_eq(process_wait(pid, 60000), 2);
     rig_stop(&rig);
     rig_free(&rig);
 }

@@ -110,7 +110,7 @@ static void rig_stop(rig *rig) {
     message_free(&rig->status);
     unsubscribe(&rig->ear);
     kill(rig->daemon, SIGTERM);
-    const int status = process_wait(rig->daemon, 5000);
+    const int status = process_wait(rig->daemon, 60000);
     char *log = box_read(&rig->box, "log");
     cr_expect_eq(status, 0, "left with %d: %s", status, log);
     free(log);

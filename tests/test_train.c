@@ -1002,7 +1002,7 @@ Test(train, the_daemon_says_where_its_choices_come_from) {
         log = box_read(&box, "log");
     }
     kill(daemon, SIGTERM);
-    cr_assert_eq(process_wait(daemon, 10000), 0);
+    cr_assert_eq(process_wait(daemon, 60000), 0);
     cr_assert(strstr(log, "choices: trained table"), "%s", log);
     free(log);
     box_close(&box);
