@@ -225,10 +225,10 @@ typedef struct sonar_steer_spec {
  *
  * Products have a row for each new snapshot. Where any part's sensors in use may have changed, they
  * have spec.snapshots rows more, for the snapshots of the block: tones are then looked for as with
- * the new sensors from the start. A row of sums, sonar_mvdr_sums_row doubles, has x_i^H x_j of every
- * slot j and x_i^H a of every direction, complex. join follows every execute. With SONAR_MVDR_JOINED the bins are any of the array's,
- * without edges, the sensors and params the whole array's (turns are not read), and what comes is
- * what parts add up to:
+ * the new sensors from the start. A row of sums, sonar_mvdr_sums_row doubles, has x_i^H x_j of
+ * every slot j and x_i^H a of every direction, complex. join follows every execute. With
+ * SONAR_MVDR_JOINED the bins are any of the array's, without edges, the sensors and params the
+ * whole array's (turns are not read), and what comes is what parts add up to:
  *
  *   execute   in[0]  f64 [bin][sonar_mvdr_sums_most]             may be empty: nothing has come
  *             in[1]  f64 [bin][SONAR_MVDR_PLAN]                  of these bins
@@ -260,8 +260,9 @@ enum {
     SONAR_MVDR_LEVEL,      /* share of a source's power that P is expected to show, before any
                               correction; 1: all */
     SONAR_MVDR_OFFSET,     /* bins above its centre at which the bin is steered */
-    SONAR_MVDR_SOURCES,    /* number of sources by spec.source_count; 0 where nobody counts */
-    SONAR_MVDR_MODES,      /* dominant modes kept; 0 without rejection of the others */
+    SONAR_MVDR_SOURCES, /* number of sources by spec.source_count; 0 where sources are not counted
+                         */
+    SONAR_MVDR_MODES,   /* dominant modes kept; 0 without rejection of the others */
     SONAR_MVDR_LIMITED, /* directions, of the far field, in which the white noise gain is limited */
     SONAR_MVDR_SUBSPACE, /* dimension of MUSIC's signal subspace; 0 where MUSIC is not wanted */
     SONAR_MVDR_ROUTE,    /* how the bin was solved, as a number: mvdr_jacobi/route.h; 0: no data */
@@ -277,7 +278,7 @@ enum {
 
 /* What a stage is of an array that several processes share. */
 typedef enum sonar_mvdr_parts {
-    SONAR_MVDR_WHOLE = 0, /* nobody shares it */
+    SONAR_MVDR_WHOLE = 0, /* one process has all of it */
     SONAR_MVDR_PART,      /* makes sums of its own sensors */
     SONAR_MVDR_JOINED     /* solves what the parts' sums add up to */
 } sonar_mvdr_parts;
@@ -310,7 +311,7 @@ typedef enum sonar_source_count {
     SONAR_COUNT_RANDOM_MATRIX /* Nadakuditi and Edelman 2008 */
 } sonar_source_count;
 
-/* Dominant modes, and MUSIC's sources: so many, but always fewer than eigenvalues and snapshots,
+/* Number of dominant modes, and of MUSIC's sources; always fewer than eigenvalues and snapshots,
  * or:
  */
 enum {
@@ -361,9 +362,9 @@ typedef struct sonar_mvdr_spec {
                               image is masked or missing are not used */
     bool correct_level;    /* live; take out what few snapshots and loading do to levels */
     sonar_source_count source_count; /* live */
-    /* SONAR_MODES_*, or so many dominant modes; the solver is then AUTO or JACOBI. Live, but OFF
-     * stays OFF and others stay others unless the stage was made with the JACOBI solver or with a
-     * limit on the white noise gain. */
+    /* SONAR_MODES_*, or the number of dominant modes; the solver is then AUTO or JACOBI. Live, but
+     * OFF stays OFF and others stay others unless the stage was made with the JACOBI solver or with
+     * a limit on the white noise gain. */
     int dmr;
     sonar_mvdr_noise dmr_noise; /* live */
     /* Least white noise gain of the weights, |w^H a|^2 / (w^H w), in dB re that of equal weights,

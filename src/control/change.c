@@ -36,7 +36,7 @@ static void tell_refused(const teller *to, const char *path, const sonar_error *
     tell(to, SONAR_ERROR, path, text);
 }
 
-/* The first mistake of a report as an error: of a file at its place, of a text that nobody has seen
+/* The first mistake of a report as an error: of a file at its place, of a text that has no file
  * without. */
 static sonar_code first_mistake(const sonar_report *report, bool of_file, sonar_code code,
                                 sonar_error *err) {

@@ -18,8 +18,8 @@ enum { AT_ONCE = 8, QUEUED = 16, PARTS_MOST = 3, IDENTITY_BYTES = 255, TICK_MS =
 
 /* ---- create ---------------------------------------------------------------------------------- */
 
-/* The socket's file is made with its mode, so that nobody else can be quicker. umask is the whole
- * process's, and nothing else makes files meanwhile that would have a wider mode. */
+/* The socket's file is made with its mode, so that no other process can connect before. umask is
+ * the whole process's, and nothing else makes files meanwhile that would have a wider mode. */
 static sonar_code bind_closed(const sonar_control *c, sonar_error *err) {
     const char *path = c->spec.endpoint + strlen("ipc://");
     const mode_t mode = c->spec.group ? 0660 : 0600, before = umask(c->spec.group ? 0117 : 0177);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * The control socket: a ROUTER on ipc, one JSON object in, one out (docs/control.md). libzmq's I/O
- * thread reads and bounds the messages, the control thread answers a few at a time and waits for
- * nobody: a message that is no request is answered with an error or, if nobody can be answered,
+ * thread reads and bounds the messages, the control thread answers a few at a time and never waits
+ * for a peer: a message that is no request is answered with an error or, if its peer is gone,
  * dropped. Control thread.
  */
 #ifndef SONAR_CONTROL_SERVER_H

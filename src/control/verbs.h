@@ -8,7 +8,7 @@
 
 struct sonar_control {
     sonar_control_spec spec;
-    void *socket; /* NULL: nobody listens */
+    void *socket; /* NULL: no subscriber is served */
     int fd;
     sonar_peers *peers;
     int64_t ticked_ns;

@@ -41,7 +41,7 @@ typedef struct sonar_sides_moment {
 
 /* Tells the sides of a window's contacts, which have their bearings, and keeps them for later
  * windows; where it is port, bearing_deg and mirror_deg change places. A scan that is no cone has
- * no sides. A time before the last one's begins anew. Data thread. */
+ * no sides. A time before the last one's clears them. Data thread. */
 void sonar_sides_resolve(sonar_sides *sides, const sonar_scan *scan,
                          const sonar_sides_moment *moment, sonar_detection *contact, size_t count);
 /* Another stream begins. */

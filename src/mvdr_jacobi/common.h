@@ -76,8 +76,8 @@ sonar_code mvdr_check_params(const sonar_mvdr_spec *spec, const sonar_params *pa
                              sonar_error *err);
 /* The live members of a specification take those of the parameters, which have been checked. What a
  * stage has made room for and the parameters switch off keeps a value that says so: a limit of -inf
- * dB, which limits nothing, and one source of MUSIC, which nobody wants. Not so the band, inside
- * the bins that stay: */
+ * dB, which limits nothing, and one source of MUSIC, whose output is not read. Not so the band,
+ * inside the bins that stay: */
 void mvdr_renew_spec(sonar_mvdr_spec *spec, const sonar_params *params);
 
 /* Bins in use, counted from the input's first: [begin, end); and those of them that are no edges,
@@ -89,8 +89,8 @@ mvdr_band mvdr_band_of(const sonar_mvdr_spec *spec, const sonar_params *params);
 /* The input and the SONAR_MVDR_OUTPUTS outputs of an execute; outputs without data are allowed. */
 sonar_code mvdr_check_shapes(const sonar_mvdr_spec *spec, const sonar_buffer *in,
                              const sonar_buffer *out, sonar_error *err);
-/* The same where there are parts: of a part's execute, of its join after so many new snapshots, and
- * of a joined one's execute; sums of an evaluation's points. */
+/* The same where there are parts: of a part's execute, of its join after `arrived` new snapshots,
+ * and of a joined one's execute; sums of an evaluation's points. */
 sonar_code mvdr_check_part(const sonar_mvdr_spec *spec, const sonar_buffer *in,
                            const sonar_buffer *products, sonar_error *err);
 sonar_code mvdr_check_join(const sonar_mvdr_spec *spec, const sonar_buffer *products,

@@ -89,7 +89,7 @@ void mvdr_slide(mvdr_stage *stage, size_t bin, size_t begin, size_t end, double 
 }
 
 /* What rounding takes from a sum that snapshots are added to and taken out of is a share of the
- * largest value it has had. So it is made anew once in a round of the ring, bins at different
+ * largest value it has had. So it is recomputed once in a round of the ring, bins at different
  * times, and when what was loud has left. */
 void mvdr_refresh(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
     const double loud = 4; /* times as loud as now */

@@ -155,7 +155,7 @@ void mvdr_rank_one(double *a, size_t order, double keep, double take, const doub
 void mvdr_substitute(double *factor, size_t begin, size_t padded, double *z, double *out);
 /* z^H M z from M's lower triangle, with square blocks on its diagonal. */
 void mvdr_quadratic(double *inverse, const double *vectors, size_t m, double *out);
-/* |F z|^2 with an F of so many rows, panels of `m` columns; `each` not NULL: and the square of each
+/* |F z|^2 with an F of `rows` rows, panels of `m` columns; `each` not NULL: and the square of each
  * row, [row][lane]. */
 void mvdr_multiplied(const double *factor, size_t rows, const double *vectors, size_t m,
                      double *each, double *out);
@@ -195,7 +195,7 @@ double mvdr_level_of(const sonar_mvdr_spec *spec, double sum, double quiet, doub
 
 /* The sensors: used ones (with forward-backward, those whose mirror is used too). */
 typedef struct mvdr_rows {
-    size_t n;        /* so many */
+    size_t n;        /* their number */
     size_t all;      /* the same in all parts of the array */
     size_t middle;   /* the sensor that whole turns count from, or MVDR_ORIGIN */
     uint8_t *used;   /* [sensor] */
@@ -214,13 +214,13 @@ typedef struct mvdr_rows {
 typedef struct mvdr_view {
     size_t m;           /* length of v; 0: no data, P = 0 */
     double *factor;     /* L, to be solved with, or with `vectors` rows of W^H, weighted, or M */
-    size_t rows;        /* so many of them */
+    size_t rows;        /* their number */
     bool vectors, left; /* left: rest = |a|^2 - s */
     double delta, level, base;
     int64_t offset; /* steered above the bin's centre, in 1/MVDR_TONE_ONE bins */
     double gain;    /* least white noise gain, as a share of |a|^2; 0: no limit */
     double *lambda; /* [m + 1] eigenvalues of R + delta I, and delta */
-    double *own;    /* [m] |u^H a|^2 is so many times what F makes of it */
+    double *own;    /* [m] |u^H a|^2 over what F makes of it */
     bool inverse;   /* s from M = (scale (R + delta I) - apart I)^-1, which is loaded with `kept` */
     double scale, kept, apart;
 } mvdr_view;
@@ -239,7 +239,7 @@ typedef struct mvdr_inverse {
 typedef struct mvdr_bin {
     uint64_t seen;          /* snapshots accepted since the reset */
     mvdr_view view;         /* of the last solution */
-    double loudest;         /* sensor space with a ring: most of tr R since sums were made anew */
+    double loudest;         /* sensor space with a ring: most of tr R since sums were recomputed */
     mvdr_pair products;     /* forgetting: mean of the products with the next bin, weighted as R */
     double products_weight; /* sum of the weights in products */
     bool tonal;             /* steered at `offset` bins above its centre */
@@ -260,9 +260,9 @@ typedef struct mvdr_stage {
     size_t near_points;                    /* of the near field, padded too */
     uint64_t version, far_made, near_made; /* of the parameters and of their tables */
     bool versioned;
-    bool changed;     /* by this execute: other parameters, */
-    bool renewed;     /* whose sensors or turns are others: all bins begin with their snapshots */
-    bool masked_anew; /* whose sensors are others */
+    bool changed;      /* by this execute: other parameters, */
+    bool renewed;      /* whose sensors or turns are others: all bins begin with their snapshots */
+    bool mask_changed; /* they have other sensors in use */
     mvdr_rows rows;
     size_t *list;        /* scratch of rows.c: 3 entries a sensor */
     float *ring;         /* [column][bin][re, im][ld] */
@@ -331,12 +331,13 @@ void mvdr_form_covariance(const mvdr_stage *stage, size_t bin, double total, mvd
 enum { MVDR_CHUNK = 32 };
 void mvdr_slide(mvdr_stage *stage, size_t bin, size_t begin, size_t end, double sign,
                 mvdr_scratch *scratch);
-/* Makes the sums anew where those of this execute have lost digits, or it is the bin's turn. */
+/* Recomputes the sums where those of this execute have lost digits, or it is the bin's turn. */
 void mvdr_refresh(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch);
-/* The bin's view and info, from all that has been taken; `anew`: whatever slides. */
+/* The bin's view and info, from all that has been taken; from scratch: without the
+ * inverse that is updated. */
 void mvdr_solve(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch);
-void mvdr_solve_anew(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch);
-/* The bin's info, of so many snapshots and no solution yet. */
+void mvdr_solve_from_scratch(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch);
+/* The bin's info before it is solved; `snapshots` effective ones. */
 float *mvdr_begin_info(mvdr_stage *stage, size_t bin, double snapshots);
 /* Notes delta and level in view, whose delta is chosen, and info; returns flags. */
 unsigned mvdr_end_view(const mvdr_stage *stage, mvdr_view *view, const mvdr_load *load,
@@ -407,9 +408,9 @@ void mvdr_change_destroy(mvdr_change *change);
 /* Before the bin takes what arrived: notes what that replaces. Without `slides` the inverse goes.
  */
 void mvdr_inverse_before(mvdr_stage *stage, size_t bin, bool slides, mvdr_scratch *scratch);
-/* In the place of mvdr_solve_anew, where it returns true. */
+/* In the place of mvdr_solve_from_scratch, where it returns true. */
 bool mvdr_inverse_solve(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch);
-/* In the place of mvdr_spectrum; where M turns out to be wrong the bin is solved anew. */
+/* In the place of mvdr_spectrum; where M is inaccurate, the bin is solved by its own route. */
 void mvdr_inverse_spectrum(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch);
 /* s of the vectors in scratch->z. */
 void mvdr_inverse_energies(const mvdr_view *view, const double *norm, mvdr_scratch *scratch,

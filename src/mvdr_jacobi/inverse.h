@@ -31,8 +31,8 @@
 
 enum {
     MVDR_MOST_MOVED = 8, /* snapshots and mirror images that come and go in a window */
-    MVDR_OLDEST = 512,   /* windows until M is made anew, whose errors add up */
-    MVDR_YOUNG = 2,      /* an inverse that did not last so many windows did not pay */
+    MVDR_OLDEST = 512,   /* windows until M is made from a factor again, since its errors add up */
+    MVDR_YOUNG = 2,      /* windows: an inverse that lasted fewer cost more than it saved */
     MVDR_REST = 16       /* windows that such a bin does without */
 };
 /* 0.0007 dB by another loading, 0.0004 dB by rounding. */
@@ -41,7 +41,7 @@ enum {
 /* A snapshot's leaving must leave so much of what M knows. */
 #define MVDR_LEAST_LEFT 1e-7
 
-/* Whether so many columns' coming, and as many others' going, leave M worth following. */
+/* Whether M is worth updating when `arrived` snapshots of `each` columns come and as many go. */
 static inline bool mvdr_moves_little(size_t arrived, size_t each, size_t slots) {
     return 2 * arrived * each <= MVDR_MOST_MOVED && arrived < slots;
 }

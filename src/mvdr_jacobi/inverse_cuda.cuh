@@ -146,7 +146,7 @@ __device__ inline bool eliminate(const view &v, uint32_t bin, uint32_t columns) 
 
 /* M is no more; it is made again from this window's factor, unless the bin does without. One
  * thread. */
-__device__ inline void let_go(const view &v, uint32_t bin, bool failed) {
+__device__ inline void drop_inverse(const view &v, uint32_t bin, bool failed) {
     sliding &s = v.slide[bin];
     if (failed && s.kept && s.age < MVDR_YOUNG)
         s.rest = MVDR_REST;
@@ -197,7 +197,7 @@ __global__ void __launch_bounds__(256) follow(view v, uint32_t columns, bool lit
     if (goes_on)
         note_slid(v, bin, delta, trace);
     else if (plain)
-        let_go(v, bin, little);
+        drop_inverse(v, bin, little);
     else
         s.kept = s.making = v.bin[bin].slid = false;
 }
@@ -266,7 +266,7 @@ template <uint32_t COLUMNS> __global__ void __launch_bounds__(INVERSE_THREADS) t
     sums.write(v, bin, strip);
 }
 
-/* What the bin's solution by M publishes, or M is let go where rounding hides the level. `parts`:
+/* What the bin's solution by M publishes, or M is dropped where rounding hides the level. `parts`:
  * sums over the new M; 0: it is the old one. */
 __global__ void __launch_bounds__(INVERSE_THREADS) settle(view v, uint32_t parts) {
     const uint32_t bin = blockIdx.x;
@@ -286,7 +286,7 @@ __global__ void __launch_bounds__(INVERSE_THREADS) settle(view v, uint32_t parts
         report(v, bin, {0, 0, true}, {state.delta, false, false}, level, s.count, 0,
                MVDR_ROUTE_UPDATE);
     else if (threadIdx.x == 0)
-        let_go(v, bin, true);
+        drop_inverse(v, bin, true);
 }
 
 /* M = unit X X^H of the bins that want it, over 64 rows and a panel's columns. Grid: panels times
@@ -537,7 +537,7 @@ __global__ void __launch_bounds__(256) judge(view v, uint32_t parts) {
     if (right)
         v.unsolved[bin] = 0;
     else
-        let_go(v, bin, true);
+        drop_inverse(v, bin, true);
 }
 
 } // namespace mvdr

@@ -12,8 +12,8 @@
 enum { LANES = MVDR_LANES, STEP = 2 * MVDR_LANES };
 
 /* s = a^H (R + delta I)^-1 a from p and q. */
-static void load_anew(const mvdr_view *view, const double *norm, const double *p, double *q,
-                      double *s) {
+static void apply_loading(const mvdr_view *view, const double *norm, const double *p, double *q,
+                          double *s) {
     for (size_t lane = 0; lane < LANES; lane++) {
         q[lane] = mvdr_bounded_slope(norm[lane], view->kept, p[lane], q[lane]);
         s[lane] = view->scale * p[lane] * p[lane] / (p[lane] + view->apart * q[lane]);
@@ -28,7 +28,7 @@ void mvdr_inverse_energies(const mvdr_view *view, const double *norm, mvdr_scrat
         mvdr_moments(view->factor, ld, scratch->z, scratch->change->back, p, q);
     else
         mvdr_quadratic(view->factor, scratch->z, ld, p);
-    load_anew(view, norm, p, q, s);
+    apply_loading(view, norm, p, q, s);
 }
 
 /* y^H a in eight directions. */
@@ -116,24 +116,24 @@ static bool holds(const mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
 }
 
 /* Powers of all directions, and the probe. */
-static void look_around(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
+static void sum_moments(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
     const mvdr_view *view = &stage->bin[bin].view;
     mvdr_inverse *inverse = &stage->inverse[bin];
     mvdr_change *c = scratch->change;
-    const bool anew = !inverse->sloped || inverse->offset != view->offset;
+    const bool slopes = !inverse->sloped || inverse->offset != view->offset;
     const size_t ld = stage->ld;
     memset(c->probe, 0, ld * STEP * sizeof *c->probe);
     for (size_t t = 0; t < stage->directions; t += LANES) {
         const size_t at = bin * stage->directions + t;
         double norm[LANES], p[LANES], s[LANES], *q = stage->slope + at;
         mvdr_look(stage, bin, t, scratch, norm);
-        if (anew) {
+        if (slopes) {
             mvdr_moments(view->factor, ld, scratch->z, c->back, p, q);
         } else {
             mvdr_quadratic(view->factor, scratch->z, ld, p);
             follow_slopes(c, ld, scratch->z, q);
         }
-        load_anew(view, norm, p, q, s);
+        apply_loading(view, norm, p, q, s);
         mvdr_powers(view, stage->spec.correct_level, norm, s, stage->power + at);
         probe_with(stage, bin, t, p, scratch);
     }
@@ -143,10 +143,10 @@ static void look_around(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
 
 void mvdr_inverse_spectrum(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
     mvdr_inverse *inverse = &stage->inverse[bin];
-    look_around(stage, bin, scratch);
+    sum_moments(stage, bin, scratch);
     if (holds(stage, bin, scratch))
         return;
     *inverse = (mvdr_inverse){.rest = inverse->age < MVDR_YOUNG ? MVDR_REST : 0};
-    mvdr_solve_anew(stage, bin, scratch);
+    mvdr_solve_from_scratch(stage, bin, scratch);
     mvdr_spectrum(stage, bin, scratch);
 }

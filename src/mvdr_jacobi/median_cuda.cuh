@@ -16,7 +16,7 @@ namespace mvdr {
 /* Cells from 2^-64 to 1. */
 constexpr uint32_t OCTAVES = 64;
 struct cells {
-    uint32_t octave; /* so many in each */
+    uint32_t octave; /* number in each */
 
     __device__ uint32_t count() const { return OCTAVES * octave; }
 

@@ -50,7 +50,7 @@ __global__ void __launch_bounds__(SPECTRUM_WARPS *WARP, 3) noise_share(view v, p
         return;
     if (blockIdx.x == 0 && threadIdx.x == 0)
         v.info[(size_t)bin * SONAR_MVDR_INFO_FIELDS + SONAR_MVDR_SUBSPACE] = (float)subspace;
-    if (!subspace) /* nobody reads it */
+    if (!subspace) /* the output is not wanted */
         return;
     complex64 *vectors = (v.music_decomposes ? v.signal : v.factor) + first;
     add_up(l,

@@ -258,7 +258,7 @@ static sonar_code execute(void *opaque, sonar_queue *queue, const sonar_buffer *
     stage->wants = mvdr_wants_of(work, out);
     const mvdr_problem window = mvdr_problem_of(spec, &stage->wants, MVDR_ON_CPU);
     stage->slides = mvdr_route_of(&window, MVDR_ON_CPU, &stage->choices) == MVDR_ROUTE_UPDATE;
-    if (stage->tones && (stage->arrived || stage->masked_anew) && !joined)
+    if (stage->tones && (stage->arrived || stage->mask_changed) && !joined)
         stage->host->parallel(stage->host->ctx, spec->bins, accumulate_products, stage);
     stage->host->parallel(stage->host->ctx, spec->bins, bin_task, stage);
     mvdr_advance(stage);

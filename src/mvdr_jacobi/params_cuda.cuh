@@ -94,8 +94,8 @@ inline sonar_code upload_turns(const sonar_manifold *from, uint64_t *to, uint64_
 
 /* Takes the rows, mirrors, turns and live values of new parameters over. The last go to the kernels
  * with each launch: graphs, which repeat those of one version, are run for no other. What was made
- * of sensors and turns that stay is kept; but parts of an array make their sums anew together,
- * whoever's sensors are others, since all know the version alone. */
+ * of sensors and turns that stay is kept; but parts of an array recompute their sums together,
+ * whichever part's mask has changed, since a part knows only the version. */
 inline sonar_code update_rows(mvdr_stage *stage, const sonar_params *params, cudaStream_t stream,
                               sonar_error *err) {
     mvdr::view *v = &stage->view;
@@ -117,7 +117,7 @@ inline sonar_code update_rows(mvdr_stage *stage, const sonar_params *params, cud
     v->band = mvdr_band_of(&v->spec, params);
     const bool others = memcmp(stage->used, params->used, sensors) != 0;
     const bool same = stage->versioned && !v->spec.parts && same_far && !others;
-    stage->masked_anew = stage->versioned && others && !v->spec.parts;
+    stage->mask_changed = stage->versioned && others && !v->spec.parts;
     memcpy(stage->used, params->used, sensors);
     if (!same) {
         list_rows(stage, params);

@@ -108,7 +108,7 @@ static void sums_task(void *arg, size_t bin, size_t worker) {
     const sonar_buffer *out = stage->out;
     double *plan = (double *)out[0].data + (ptrdiff_t)bin * out[0].stride[0];
     double *to = (double *)out[1].data + (ptrdiff_t)bin * out[1].stride[0];
-    if (stage->tones && (stage->arrived || stage->masked_anew))
+    if (stage->tones && (stage->arrived || stage->mask_changed))
         mvdr_tone_steer(stage, bin);
     const bool whole = mvdr_sum(stage, bin, &stage->scratch[worker]);
     plan[SONAR_MVDR_PLAN_OFFSET] = stage->bin[bin].offset;
@@ -148,11 +148,11 @@ static void note_products(mvdr_stage *stage, const sonar_buffer *in) {
 }
 
 static void look_for_tones(mvdr_stage *stage, const sonar_buffer *in) {
-    stage->masked_anew = in->shape[0] > stage->arrived;
+    stage->mask_changed = in->shape[0] > stage->arrived;
     if (!stage->tones || !in->shape[0])
         return;
     stage->rows.all = (size_t)products_at(in, 0, 0)[3];
-    if (stage->masked_anew)
+    if (stage->mask_changed)
         restart_tones(stage, in);
     note_products(stage, in);
 }

@@ -38,7 +38,7 @@ static bool same_turns(uint64_t *made, const sonar_manifold *manifold) {
 }
 
 /* Other sensors; what is a mirror image follows from them. */
-static bool list_anew(mvdr_stage *stage, const sonar_params *params) {
+static bool list_changed(mvdr_stage *stage, const sonar_params *params) {
     mvdr_rows *rows = &stage->rows;
     memcpy(rows->before, rows->used, params->sensors);
     list_sensors(stage, params);
@@ -46,23 +46,23 @@ static bool list_anew(mvdr_stage *stage, const sonar_params *params) {
 }
 
 /* Tables that stay need not be read again, nor what was made of them. But parts of an array make
- * their sums anew together, whoever's sensors are others: all know the version alone. */
+ * their sums again together, whichever part's mask has changed: a part knows only the version. */
 static void take_tables(mvdr_stage *stage, const sonar_params *params) {
     const sonar_mvdr_spec *spec = &stage->spec;
     const bool read = spec->parts != SONAR_MVDR_JOINED,
                far = same_turns(&stage->far_made, &params->far_mvdr) && stage->versioned,
                near = same_turns(&stage->near_made, &params->near_mvdr) && stage->versioned;
-    stage->masked_anew = list_anew(stage, params);
+    stage->mask_changed = list_changed(stage, params);
     if (!far && read)
         transpose(params->far_mvdr.turns, spec->directions, spec->sensors, stage->rows.turns);
     if (!near && read)
         transpose(params->near_mvdr.turns, spec->ranges * spec->directions, spec->sensors,
                   stage->rows.near);
-    stage->renewed = stage->masked_anew || !far || spec->parts;
+    stage->renewed = stage->mask_changed || !far || spec->parts;
 }
 
 sonar_code mvdr_rows_update(mvdr_stage *stage, const sonar_params *params, sonar_error *err) {
-    stage->renewed = stage->masked_anew = false;
+    stage->renewed = stage->mask_changed = false;
     stage->changed = !stage->versioned || stage->version != params->version;
     if (!stage->changed)
         return SONAR_OK;

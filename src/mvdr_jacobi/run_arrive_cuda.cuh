@@ -92,7 +92,7 @@ inline sonar_code take_in(mvdr_stage *stage, const mvdr::arrivals &in, cudaStrea
     const mvdr::view *v = &stage->view;
     const uint32_t skip = v->length && in.count > v->length ? in.count - v->length : 0;
     const bool steered = v->tones && (in.count || stage->changed);
-    const bool restarted = v->tones && v->length && stage->masked_anew;
+    const bool restarted = v->tones && v->length && stage->mask_changed;
     sonar_code code = restarted ? restart_tones(stage, stream, err) : SONAR_OK;
     if (in.count && v->rest && !code)
         code = slide_covariance(stage, in, skip, stream, err);
@@ -112,7 +112,7 @@ inline sonar_code take_in(mvdr_stage *stage, const mvdr::arrivals &in, cudaStrea
         code = add_forgetting(stage, in, stream, err);
     if (!code)
         code = bring_up_to_date(stage, skip, in.count, steered, stream, err);
-    stage->changed = stage->masked_anew = false;
+    stage->changed = stage->mask_changed = false;
     return code || !in.count || !v->length ? code : move_on(stage, in.count, stream, err);
 }
 

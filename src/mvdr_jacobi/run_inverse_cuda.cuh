@@ -48,7 +48,7 @@ inline sonar_code note_moves(const mvdr_stage *stage, const mvdr::arrivals &in, 
 
 /* ---- M --------------------------------------------------------------------------------------- */
 
-/* y = M x of so many columns: 1, 2, 4 or 8. */
+/* y = M x of 1, 2, 4 or 8 columns. */
 inline sonar_code apply_inverse(const mvdr_stage *stage, uint32_t columns, cudaStream_t stream,
                                 sonar_error *err) {
     const mvdr::view *v = &stage->view;

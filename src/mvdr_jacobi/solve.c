@@ -339,7 +339,7 @@ static mvdr_route_id route_of(const mvdr_stage *stage, const looks *looks) {
 
 void mvdr_solve(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
     if (!stage->slides || !mvdr_inverse_solve(stage, bin, scratch))
-        mvdr_solve_anew(stage, bin, scratch);
+        mvdr_solve_from_scratch(stage, bin, scratch);
 }
 
 float *mvdr_begin_info(mvdr_stage *stage, size_t bin, double snapshots) {
@@ -351,7 +351,7 @@ float *mvdr_begin_info(mvdr_stage *stage, size_t bin, double snapshots) {
     return info;
 }
 
-void mvdr_solve_anew(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
+void mvdr_solve_from_scratch(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
     mvdr_bin *state = &stage->bin[bin];
     unsigned flags = 0;
     const looks looks = form(stage, bin, scratch);

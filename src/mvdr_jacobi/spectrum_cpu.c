@@ -120,7 +120,7 @@ void mvdr_spectrum(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
 
 /* Products with the points are made for these windows alone: kept from window to window, as those
  * with the directions are, they would take ranges times as much memory and as much time in windows
- * that nobody wants. */
+ * that are not wanted. */
 void mvdr_spectrum_near(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
     for (size_t p = 0; p < stage->near_points; p += MVDR_LANES)
         spectrum_from(stage, bin, stage->rows.near + p * stage->spec.sensors, scratch,

@@ -120,7 +120,7 @@ struct eigenvectors {
     matrix w;
     const double *inverse;
     uint32_t order, columns;
-    double *energy; /* of the block's first direction, [look][most]; NULL: nobody reads it */
+    double *energy; /* of the block's first direction, [look][most]; NULL: it is not read */
     uint32_t most, looks;
 
     __device__ complex64 at(uint32_t row, uint32_t column) const {

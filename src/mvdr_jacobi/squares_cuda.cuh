@@ -16,7 +16,7 @@ constexpr uint32_t SHARE_ROWS = 32, SHARE_COLUMNS = 32; /* what a warp makes of 
 constexpr uint32_t SQUARE_THREADS = WARP * (SQUARE / SHARE_ROWS) * (SQUARE / SHARE_COLUMNS);
 static_assert(4 * SQUARE % SQUARE_THREADS == 0, "a fetch takes whole rows of fragments");
 constexpr uint32_t CHUNK = 8;  /* terms of the sums that are fetched at a time, */
-constexpr uint32_t CHUNKS = 4; /* of which so many are in shared memory */
+constexpr uint32_t CHUNKS = 4; /* that are in shared memory at a time */
 
 /* Factors of CHUNK terms of a square's sums, as fragments have them, lane by lane: element (4 h +
  * t, 8 r + g) of either is [h][r][4 g + t]. */
@@ -50,7 +50,7 @@ __device__ inline void end_copies() {
 #endif
 }
 
-/* All of this thread's groups but the last so many are there. */
+/* All of this thread's groups but the last LAST are there. */
 template <int LAST> __device__ inline void wait_for_copies() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
     asm volatile("cp.async.wait_group %0;" ::"n"(LAST) : "memory");

@@ -22,7 +22,7 @@ constexpr size_t ORIGIN = SIZE_MAX;      /* view.middle of a part, which has no 
 struct bin_state {
     uint64_t seen;      /* forgetting: snapshots accepted since the reset */
     mvdr_pair products; /* sum of the products with the next bin, up to a factor */
-    double share;       /* block: of so many snapshots; forgetting: what the weights sum to */
+    double share;       /* block: number of snapshots; forgetting: sum of the weights */
     double offset;      /* steered that many bins above its centre */
     uint32_t tonal;     /* because a tone is there */
     /* of the last solution, in unit^2/Hz */
@@ -55,7 +55,7 @@ struct sliding {
     uint64_t windows;     /* solved, of which a probe's signs follow */
     double weight, delta; /* of a column in what M is the inverse of; its loading */
     double next_weight;   /* of a column in this window's R, */
-    double count;         /* of so many snapshots */
+    double count;         /* effective snapshots */
     double trace, energy; /* of M: sums of M_ii and |M_ij|^2 */
     double sign[MVDR_MOST_MOVED], over[MVDR_MOST_MOVED]; /* a moved column's: 1 comes, -1 goes, 0
                                                             is none; 1/s */
@@ -161,7 +161,7 @@ struct view {
     uint32_t inverse_parts;
     double *moment; /* [part][bin][pitch][2] parts of a^H M a and |M a|^2 */
     double *probe;  /* [bin][direction] weight of a in the probe */
-    double spoilt;  /* M is so many times what it should be: 1, but in a test */
+    double spoilt;  /* factor that makes M wrong: 1 except in a test */
 
     __device__ bool in_band(uint32_t bin) const { return bin >= band.begin && bin < band.end; }
 };

@@ -34,11 +34,11 @@ struct mvdr_stage {
     uint8_t *used;           /* [sensor] of the last parameters */
     uint64_t version, far_made, near_made; /* of these, and of their tables */
     bool versioned, forgotten;
-    bool changed;     /* new parameters have come: tones are looked at again */
-    bool masked_anew; /* and the sensors in use are others: their sums begin again */
-    bool stale;       /* the sums are of other sensors or turns */
-    size_t held;      /* sensors that have snapshots here: joined, none have */
-    uint32_t arrived; /* a part: snapshots of the last execute, until join */
+    bool changed;      /* new parameters have come: tones are looked at again */
+    bool mask_changed; /* and the sensors in use are others: their sums begin again */
+    bool stale;        /* the sums are of other sensors or turns */
+    size_t held;       /* sensors that have snapshots here: joined, none have */
+    uint32_t arrived;  /* a part: snapshots of the last execute, until join */
     /* of this execute: */
     bool slides;    /* it may take the inverse of the window before, */
     bool little;    /* and so few snapshots come that that can follow: */

@@ -5,8 +5,8 @@
  * few new snapshots are read past all others, a warp for a few of them, as fast as memory gives
  * them, and are steered from bin to bin. Several go by eights to the tensor cores, whose operand of
  * directions a lane steers from bin to bin for all eight; for many there are tiles, which steer
- * each bin anew. All split the sensors into parts, which depend on their number alone, and add the
- * parts in order.
+ * each bin from the start. All split the sensors into parts, which depend on their number alone,
+ * and add the parts in order.
  *
  * A direction's projections of old and new snapshots must be those of one vector a: where P is to
  * show 1e-8 of |a|^2, another rounding of a is an error of its own. In snapshot space a is

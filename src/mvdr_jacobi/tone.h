@@ -32,7 +32,7 @@
 #define MVDR_TONE_LIKELY_STILL (-6.9)  /* 1e-3 */
 
 /* A new offset this near to the one in use, as a share of the variance by which it scatters anyway,
- * 1/(rows * snapshots * over), is no news: all projections would be made anew for nothing. */
+ * 1/(rows * snapshots * over), is not taken: it would cost new projections and gain nothing. */
 #define MVDR_TONE_STILL 0.1
 
 /* Offsets are fixed-point numbers for the steering vectors: exact and the same everywhere. */

@@ -63,7 +63,7 @@ static void restart(mvdr_stage *stage, size_t bin) {
 
 void mvdr_tone_accumulate(mvdr_stage *stage, size_t bin) {
     size_t length = stage->spec.snapshots;
-    if (stage->masked_anew && length)
+    if (stage->mask_changed && length)
         restart(stage, bin);
     size_t skip = length && stage->arrived > length ? stage->arrived - length : 0;
     for (size_t i = skip; i < stage->arrived && bin + 1 < stage->spec.bins; i++)

@@ -5,7 +5,7 @@
 
 #include "sonar/sonar.h"
 
-/* Are so many (256 at most) file descriptors still to be had? Before libzmq makes sockets: it
+/* Whether `count` (256 at most) file descriptors are still free. Before libzmq makes sockets: it
  * aborts without (epoll.cpp and signaler.cpp of 4.3.4). SONAR_ESYS. */
 sonar_code sonar_descriptors_reserve(size_t count, sonar_error *err);
 /* For programs that take connections, at their start: raises the process's limit to the most it may

@@ -66,7 +66,7 @@ static bool set_key(void *socket, int option, const char *key) {
     return zmq_setsockopt(socket, option, key, SONAR_KEY_CHARS + 1) == 0;
 }
 
-/* Keys stay in the socket; without a mechanism nobody uses them. */
+/* Keys stay in the socket; without a mechanism they are not used. */
 static bool lift_curve(void *socket) {
     return set_int(socket, ZMQ_CURVE_SERVER, 0);
 }

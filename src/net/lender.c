@@ -90,17 +90,17 @@ static sonar_code take_page(sonar_lender *l, int page, sonar_error *err) {
     if (l->done)
         munmap((void *)(uintptr_t)l->done, bytes);
     l->done = map;
-    memset(l->count, 0, l->blocks * sizeof *l->count); /* nobody has these any more */
+    memset(l->count, 0, l->blocks * sizeof *l->count); /* no window holds these blocks */
     return SONAR_OK;
 }
 
-static void let_go(sonar_lender *l) {
+static void drop_blocks(sonar_lender *l) {
     if (l->socket >= 0)
         close(l->socket);
     l->socket = -1;
 }
 
-/* SONAR_EUNAVAILABLE: nobody is there. */
+/* SONAR_EUNAVAILABLE: no daemon answers. */
 static sonar_code hand_over(sonar_lender *l, sonar_error *err) {
     struct sockaddr_un address;
     sonar_segment_answer answer;
@@ -121,7 +121,7 @@ static sonar_code hand_over(sonar_lender *l, sonar_error *err) {
     if (page >= 0)
         close(page);
     if (code) {
-        let_go(l);
+        drop_blocks(l);
         return code;
     }
     l->segment = answer.segment;
@@ -133,7 +133,7 @@ bool sonar_lender_attached(sonar_lender *l) {
     char byte;
     sonar_error err;
     if (l->socket >= 0 && recv(l->socket, &byte, 1, MSG_DONTWAIT) == 0)
-        let_go(l);
+        drop_blocks(l);
     if (l->socket < 0 && sonar_monotonic_ns() - l->tried_ns > between_attempts_ns)
         hand_over(l, &err);
     return l->socket >= 0;
@@ -182,7 +182,7 @@ sonar_code sonar_lender_create(const char *endpoint, size_t blocks, size_t block
 void sonar_lender_destroy(sonar_lender *l) {
     if (!l)
         return;
-    let_go(l);
+    drop_blocks(l);
     if (l->done)
         munmap((void *)(uintptr_t)l->done, l->blocks * sizeof *l->done);
     if (l->map)

@@ -20,7 +20,7 @@
 
 /* zmq_bind and zmq_connect with a sentence for every way to fail; `where` is the endpoint.
  * tcp://localhost is 127.0.0.1, for both: libzmq binds to no name and connects to one address of a
- * name only. At an ipc path only a socket that nobody listens on is replaced; libzmq would also
+ * name only. At an ipc path only a socket without a listener is replaced; libzmq would also
  * delete a regular file and take the path over from another program. */
 sonar_code sonar_endpoint_bind(void *socket, const char *endpoint, sonar_error *err);
 sonar_code sonar_endpoint_connect(void *socket, const char *endpoint, sonar_error *err);
@@ -179,7 +179,7 @@ sonar_code sonar_socket_open(void *context, const sonar_socket_spec *spec, const
                              void **socket, sonar_error *err);
 
 /* Before binding or connecting: has the kernel find out within some 6 s that the host of a quiet
- * peer is gone; libzmq then connects anew. Changes nothing for ipc. False, with errno, if refused.
+ * peer is gone; libzmq then reconnects. Changes nothing for ipc. False, with errno, if refused.
  *
  * In place of ZMTP heartbeats, for which libzmq hangs up on a healthy peer that is not being read
  * and whose timer can abort the process (docs/protocol.md). Without
@@ -247,7 +247,7 @@ void *sonar_peers_events(const sonar_peers *peers);
  * called when there are events and some ten times a second, for what is not taken is kept in
  * memory. */
 void sonar_peers_tick(sonar_peers *peers, int64_t now_ns);
-/* An endpoint that the socket connects to is given up by libzmq, which connects anew after every
+/* An endpoint that the socket connects to is given up by libzmq, which reconnects after every
  * end of a connection but one for a violation of the protocol, such as a message above the limit.
  */
 bool sonar_peers_given_up(const sonar_peers *peers, int64_t now_ns);
@@ -270,9 +270,9 @@ void sonar_peers_count(const sonar_peers *peers, sonar_peer_counters *count);
 /* ---- memory that peers hold ------------------------------------------------------------------ */
 
 /* libzmq hands a message over when its last part has come, so the parts of one that never ends are
- * seen by nobody, and neither the high-water mark nor ZMQ_MAXMSGSIZE counts them. What can be seen
- * is the memory of the process. The sockets of a process share one watch; each says what its peers
- * may hold by its high-water mark, and opens itself anew where the sum is exceeded. */
+ * invisible to the application, and neither the high-water mark nor ZMQ_MAXMSGSIZE counts them.
+ * What can be seen is the memory of the process. The sockets of a process share one watch; each
+ * says what its peers may hold by its high-water mark, and reopens where the sum is exceeded. */
 typedef struct sonar_memory sonar_memory;
 typedef enum sonar_memory_side {
     SONAR_MEMORY_IN = 0,
@@ -288,8 +288,8 @@ void sonar_memory_destroy(sonar_memory *memory);
 /* What the process holds from now on is beyond what it needs by itself: before the sockets open,
  * and before peers can have sent much. */
 void sonar_memory_begin(sonar_memory *memory);
-/* Messages of so many bytes may wait for or from each of so many peers. That is believed up to a
- * quarter of the machine's memory. Any thread. */
+/* `messages` messages of `bytes` bytes may wait for or from each of `peers` peers. That is believed
+ * up to a quarter of the machine's memory. Any thread. */
 void sonar_memory_allow(sonar_memory *memory, sonar_memory_side side, size_t peers, size_t messages,
                         size_t bytes);
 /* Memory of digitisers is mapped: it counts as the process's own. Any thread. */

@@ -204,7 +204,7 @@ static void note_accepted(sonar_peers *peers, int fd, const char *endpoint) {
 }
 
 /* libzmq does not say that it has hung up on a peer that speaks no ZMTP 3 where CURVE is spoken. It
- * shows by an end without a failure before it, of a connection since whose beginning nobody has
+ * shows by an end without a failure before it, of a connection since whose beginning no other has
  * been admitted. */
 static void note_failure(sonar_peers *peers, const struct connection *connection) {
     if (peers->unended)

@@ -88,7 +88,7 @@ static segment take_out(sonar_segments *all, size_t i) {
 }
 
 /* Lets go of the segment that was left first, if it was before `before_ns`; false: there is none
- * that nobody reads. */
+ * that is not read. */
 static bool forget_one(sonar_segments *all, int64_t before_ns) {
     size_t first = SONAR_SEGMENTS_MOST;
     segment gone = {0};
@@ -187,7 +187,7 @@ static const char *fault_of(const sonar_segments *all, const sonar_segment_offer
     return NULL;
 }
 
-/* A page of numbers that the digitiser may read, that the daemon alone may write and that nobody
+/* A page of numbers that the digitiser may read, that the daemon alone may write and that no one
  * can take away. */
 static int make_page(segment *s) {
     const size_t bytes = s->blocks * sizeof *s->done;

@@ -66,13 +66,13 @@ void sonar_segments_give_back(sonar_segments *segments, const sonar_shared_block
 
 typedef struct sonar_lender sonar_lender;
 
-/* Makes a segment of so many blocks for so many bytes of samples each. It is handed over at once,
+/* Makes a segment of `blocks` blocks for `bytes` bytes of samples each. It is handed over at once,
  * or as soon as the daemon is there. SONAR_ESYS, SONAR_ENOMEM; SONAR_EINVAL: the daemon refused, in
  * its words. One thread. */
 sonar_code sonar_lender_create(const char *endpoint, size_t blocks, size_t block_bytes,
                                sonar_lender **lender, sonar_error *err);
 void sonar_lender_destroy(sonar_lender *lender);
-/* Does the daemon have the segment? Hands it over anew to one that was started again. */
+/* Whether the daemon has the segment; one that was restarted is given it again. */
 bool sonar_lender_attached(sonar_lender *lender);
 /* Where the samples of the next block go; NULL: the daemon has not done with it, but after
  * patience_ms (-1: never) it is taken for lost. */

@@ -4,8 +4,8 @@
  *
  * libzmq's I/O threads ask over inproc, one request for each handshake and so at most one for each
  * connection, and before the peer can cost anything: its socket hears of a connection when it has
- * been admitted. A thread of its own answers them one after the other. Where nobody answers at that
- * address, libzmq lets every key in unless ZMQ_ZAP_ENFORCE_DOMAIN is set (guard.c sets it).
+ * been admitted. A thread of its own answers them one after the other. Where no thread answers at
+ * that address, libzmq lets every key in unless ZMQ_ZAP_ENFORCE_DOMAIN is set (guard.c sets it).
  *
  * A key that is not allowed gets status 400, after which a client of libzmq never tries again. Who
  * comes too often is to try again: but for 300, "temporary error", libzmq (4.3.4) keeps the

@@ -53,7 +53,7 @@ struct sonar_output {
     /* output thread, socket.c */
     void *socket;
     sonar_peers *peers;
-    int64_t ticked_ns, closed_ns; /* closed: to be opened anew */
+    int64_t ticked_ns, closed_ns; /* closed: to be reopened */
     size_t largest_bytes;         /* of the messages sent */
     sonar_interest interest;
 

@@ -55,7 +55,7 @@ typedef struct sonar_output_spec {
     size_t mvdr_first_bin, mvdr_bins, mvdr_modes;
     double white_noise_gain_db;             /* mvdr.white_noise_gain_db; 0: no limit */
     int music;                              /* MUSIC's sources in a bin; 0: off, -1: counted */
-    const char *source_count;               /* "mdl", "aic", "random_matrix"; NULL: nobody counts */
+    const char *source_count;               /* "mdl", "aic", "random_matrix"; NULL: not counted */
     double cbf_band_hz[2], mvdr_band_hz[2]; /* of the first and the last bin */
     sonar_output_tap tap;
 } sonar_output_spec;
@@ -89,7 +89,7 @@ void sonar_output_destroy(sonar_output *output);
  * non-empty prefix of a name ("cbf.lofar", "cbf.", "c") wants that surface. The empty subscription
  * wants cbf.azimuth, cbf.nearfield, mvdr.azimuth, detections and status, which are there in every
  * window; it receives the topics sent by name only while somebody asks for them by
- * name. A bit that is not set need not be computed: it would reach nobody. */
+ * name. A bit that is not set need not be computed: it has no reader. */
 uint32_t sonar_output_wanted(const sonar_output *output);
 /* Queues a result; its ownership returns through reclaim. False: the caller keeps it and it counts
  * as dropped, because the ring is full, because 2 * queue_results + 2 were posted and not

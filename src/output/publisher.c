@@ -211,7 +211,7 @@ bool sonar_output_post(sonar_output *output, sonar_result *result) {
 
 sonar_result *sonar_output_reclaim(sonar_output *output) {
     sonar_result *result = sonar_ring_pop(output->done);
-    /* Posted while the thread was ending: nobody else reads the queue any more. */
+    /* Posted while the thread was ending: no other thread reads the queue now. */
     if (!result && atomic_load(&output->finished))
         result = sonar_ring_pop(output->queue);
     if (result)

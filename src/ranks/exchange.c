@@ -110,8 +110,7 @@ static bool make_sums(sonar_exchange *x) {
     const sonar_mvdr_spec *mvdr = &x->spec.part->mvdr;
     const size_t points = SONAR_EXCHANGE_POINTS * sonar_exchange_point_doubles(mvdr);
     const size_t of_bin = sonar_max_size(sonar_mvdr_sums_most(mvdr), points);
-    const size_t products =
-        (mvdr->max_new + mvdr->snapshots) * mvdr->bins * SONAR_MVDR_PRODUCTS;
+    const size_t products = (mvdr->max_new + mvdr->snapshots) * mvdr->bins * SONAR_MVDR_PRODUCTS;
     x->sent = sonar_alloc(mvdr->bins * of_bin, sizeof *x->sent);
     x->received = sonar_alloc(place(x)->ranks * sonar_max_size(x->solves.bins * of_bin, products),
                               sizeof *x->received);

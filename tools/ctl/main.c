@@ -16,7 +16,7 @@
 #include "program.h"
 
 /* Part of the interface, for scripts. */
-enum { EXIT_REFUSED = 1, EXIT_USAGE = TOOL_WRONG_USAGE, EXIT_NOBODY = 3 };
+enum { EXIT_REFUSED = 1, EXIT_USAGE = TOOL_WRONG_USAGE, EXIT_NO_ANSWER = 3 };
 
 static const double STATUS_S = 1.5; /* after which a status is new */
 
@@ -440,7 +440,7 @@ static int follow_status(const line *to, const cJSON *answer) {
     if (file)
         print_file(file);
     cJSON_Delete(file);
-    return file ? EXIT_SUCCESS : EXIT_NOBODY;
+    return file ? EXIT_SUCCESS : EXIT_NO_ANSWER;
 }
 
 /* True once there is something to tell of a recording that was begun. */
@@ -478,7 +478,7 @@ static int follow_record(const line *to, const cJSON *answer) {
         nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
         is = ask_more(to, ask_recording());
     }
-    status = is ? status : EXIT_NOBODY;
+    status = is ? status : EXIT_NO_ANSWER;
     cJSON_Delete(is);
     return status;
 }
@@ -555,13 +555,13 @@ static int talk(const struct verb *verb, const options *o, const char *endpoint,
                                 "group where control.group is true"
                               : "there is no such socket; is sonard running, with this "
                                 "control.endpoint?");
-        return EXIT_NOBODY;
+        return EXIT_NO_ANSWER;
     }
     line to = {.options = o, .endpoint = endpoint};
     open_line(&to);
     char *text = cJSON_PrintUnformatted(request);
     char *answer = to.socket && text ? exchange(&to, text) : NULL;
-    const int status = answer ? report(verb, &to, answer, count) : EXIT_NOBODY;
+    const int status = answer ? report(verb, &to, answer, count) : EXIT_NO_ANSWER;
     free(answer);
     cJSON_free(text);
     close_line(&to);

@@ -365,7 +365,8 @@ static bool is_refused(watch *w) {
     return true;
 }
 
-/* Waits for messages and keys, and takes what has come. False: nobody reads what we write. */
+/* Waits for messages and keys, and takes what has come. False: the terminal does not read what is
+ * written. */
 static bool take_messages(watch *w, bool *news) {
     zmq_pollitem_t item[2] = {{.socket = w->socket, .events = ZMQ_POLLIN},
                               {.fd = watch_terminal_keys(), .events = ZMQ_POLLIN}};

@@ -29,7 +29,7 @@ typedef struct watch_pane {
     size_t slots, next;
 } watch_pane;
 
-/* Takes a message in; another axis or unit starts the waterfall anew. */
+/* Takes a message in; another axis or unit clears the waterfall. */
 void watch_pane_take(watch_pane *pane, const watch_message *message, double now_s);
 /* For how long nothing has come, or 0 while that is as usual: up to 2 s and two windows longer, if
  * `daemon_lives`, 2 s otherwise. */

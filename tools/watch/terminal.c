@@ -23,7 +23,8 @@ static struct termios before;
 
 static bool in_foreground(int fd) {
     const pid_t group = tcgetpgrp(fd);
-    return group < 0 || group == getpgrp(); /* not our controlling terminal: nobody takes turns */
+    return group < 0 ||
+           group == getpgrp(); /* not our controlling terminal: there is no job control */
 }
 
 /* Keys at once and without echo; ctrl-c and ctrl-z stay signals. */
