@@ -346,9 +346,8 @@ static bool is_products(const sonar_mvdr_spec *spec, const sonar_buffer *b, size
     const size_t rows = b->shape[0];
     return b->dtype == SONAR_F64 && b->rank == 3 &&
            (rows == arrived || rows == arrived + spec->snapshots) &&
-           (!rows ||
-            (b->data && b->shape[1] == spec->bins && b->shape[2] == SONAR_MVDR_PRODUCTS &&
-             b->stride[2] == 1 && b->stride[1] == SONAR_MVDR_PRODUCTS));
+           (!rows || (b->data && b->shape[1] == spec->bins && b->shape[2] == SONAR_MVDR_PRODUCTS &&
+                      b->stride[2] == 1 && b->stride[1] == SONAR_MVDR_PRODUCTS));
 }
 
 sonar_code mvdr_check_part(const sonar_mvdr_spec *spec, const sonar_buffer *in,
