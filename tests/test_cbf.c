@@ -9,6 +9,7 @@
 #include "conformance/cbf.h"
 #include "conformance/try.h"
 #include "core/core.h"
+#include "core/isa.h"
 #include "core/random.h"
 
 #define AT_CPU(name)                                                                               \
@@ -27,7 +28,27 @@ CBF_CASES(AT_LAZY_DEVICE)
 CBF_LONG_CASES(AT_CPU)
 #endif
 
-/* ---- kernels of a line ----------------------------------------------------------------------- */
+/* ---- kernels --------------------------------------------------------------------------------- */
+
+static void try_kernels(const site_path *kernel, size_t kernels, const site_case *what,
+                        size_t cases) {
+    sonar_host host = *sonar_host_serial();
+    host.choice = site_choose;
+    for (size_t i = 0; i < kernels; i++) {
+        if (kernel[i].choice[0][1] && sonar_isa_choose(kernel[i].choice[0][1]) == SONAR_ISAS &&
+            !strcmp(kernel[i].choice[0][0], "cbf.general"))
+            continue;
+        site site = site_open(sonar_backend_cpu(), &host);
+        site.quick = true;
+        site_take(&kernel[i]);
+        for (size_t c = 0; c < cases; c++)
+            cr_expect(site_try(&site, &what[c]), "%s: %s", kernel[i].name, what[c].name);
+        site_take(NULL);
+        site_close(&site);
+    }
+}
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
 
 /* Each instruction set that this processor has; one that it lacks takes the general path, as does
  * "none". */
@@ -41,17 +62,31 @@ Test(cbf, every_kernel_of_a_line) {
     static const site_case what[] = {CBF_ROW(sizes) CBF_ROW(deep_side_lobes_of_a_shaded_line)
                                          CBF_ROW(very_long_line_far_off_broadside)
                                              CBF_ROW(parts_are_complex_beams) CBF_ROW(live_bands)};
+    try_kernels(kernel, COUNT(kernel), what, COUNT(what));
+}
+
+/* The line's far field goes the general path, too. */
+Test(cbf, every_kernel_of_the_general_path) {
+    static const site_path kernel[] = {
+        {"general/x86-64-v4", {{"cbf.general", "x86-64-v4"}, {"cbf.line", "none"}}},
+        {"general/x86-64-v3", {{"cbf.general", "x86-64-v3"}, {"cbf.line", "none"}}},
+        {"general/baseline", {{"cbf.general", "baseline"}, {"cbf.line", "none"}}},
+    };
+    static const site_case what[] = {CBF_CASES(CBF_ROW)};
+    try_kernels(kernel, COUNT(kernel), what, COUNT(what));
+}
+
+Test(cbf, an_instruction_set_that_no_kernel_has_is_an_error) {
+    static const site_path path = {"general/x", {{"cbf.general", "x"}}};
+    const sonar_cbf_spec spec = {3, 5, 1, 8000, 512, 0, 257, 3, 7, 1, false};
     sonar_host host = *sonar_host_serial();
+    sonar_error err = {0};
+    void *stage;
     host.choice = site_choose;
-    for (size_t i = 0; i < sizeof kernel / sizeof *kernel; i++) {
-        site site = site_open(sonar_backend_cpu(), &host);
-        site.quick = true;
-        site_take(&kernel[i]);
-        for (size_t c = 0; c < sizeof what / sizeof *what; c++)
-            cr_expect(site_try(&site, &what[c]), "%s: %s", kernel[i].name, what[c].name);
-        site_take(NULL);
-        site_close(&site);
-    }
+    site_take(&path);
+    cr_assert_eq(sonar_cbf_cpu.create(&spec, &host, &stage, &err), SONAR_EINVAL);
+    cr_assert(strstr(err.text, "no kernels for x run here"), "%s", err.text);
+    site_take(NULL);
 }
 
 /* ---- parts of an array ----------------------------------------------------------------------- */

@@ -1,21 +1,17 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * Conventional beamformer on the CPU. The far field of a uniform line has a path of its own
- * (line.h); what follows is for any geometry and for the near field: nothing is stored per
- * direction and bin.
+ * (line.h); any other table is summed up by general.h, folded where it is its own mirror image.
  *
- * A task is one block of bins times one tile of look points (far-field directions, or points of the
- * near field). It goes through the sensors tile by tile; the tile's bins are copied into planes of
- * eight sensors (a vector), and for every point and vector the steering vector runs along the
- * bins in registers, w(b+1) = w(b) * rotation. It starts at the block's middle, from exact turns,
- * and runs both ways, so it is never more than 64 steps from an exact phase. Of several snapshots,
- * up to four share one steering vector; powers are added snapshot by snapshot. All cuts follow from
- * the problem alone, and every sum has a fixed order, so that the number of workers cannot change a
- * bit.
+ * A task is one block of bins times one tile of slots (look points, or pairs of them). Powers are
+ * added snapshot by snapshot. A point's sums do not depend on the tile that it is in, blocks follow
+ * from the problem alone, and every sum has a fixed order, so that the number of workers cannot
+ * change a bit.
  */
 #include "cbf/cbf.h"
 
 #include "cbf/cpu.h"
+#include "cbf/general.h"
 #include "cbf/line.h"
 #include "core/core.h"
 
@@ -24,33 +20,22 @@
 #include <string.h>
 
 enum {
-    LANES = 8,        /* sensors of one vector */
-    SENSOR_TILE = 64, /* with BLOCK_BINS: 64 KiB of input, which the second-level cache holds */
-    BLOCK_BINS = 128,
-    ROW = BLOCK_BINS + 1, /* odd: rows of neighbouring vectors do not share cache sets */
-    POINT_TILE = 32,      /* points that share one copy of the input */
-    GROUP = 4,            /* snapshots that share one steering vector */
-    GROUP_LEAST = 3,      /* fewer are faster one by one */
-    LINE_BINS = 8         /* of a task on the line's path */
+    SLOTS_MOST = 256,    /* of a task */
+    TASKS_OF_WORKER = 4, /* at least, where there are enough slots */
+    LINE_BINS = 8        /* of a task on the line's path */
 };
 
-typedef float lanes __attribute__((vector_size(LANES * sizeof(float))));
-
-struct planar {
-    lanes re, im;
+/* Pairs of points of a table that are each other's mirror images. */
+struct fold {
+    bool known;
+    uint64_t version, made; /* as of a line */
+    size_t pairs;           /* 0: points are summed one by one */
+    struct mirror *pair;
 };
 
-/* Steering vectors of a tile at a block's middle bin, and their rotation from bin to bin. */
-struct wave {
-    float start_re[SENSOR_TILE], start_im[SENSOR_TILE];
-    float rotation_re[SENSOR_TILE], rotation_im[SENSOR_TILE];
-};
-
+/* Of a worker's task: energies of its slots, and powers of one bin; of points and of images. */
 struct scratch {
-    struct planar x[GROUP][SENSOR_TILE / LANES][ROW];
-    struct planar sum[POINT_TILE * GROUP][ROW]; /* [point][snapshot of the group] */
-    double power[POINT_TILE][BLOCK_BINS];
-    struct wave wave[2];
+    double energy[2][SLOTS_MOST], power[2][SLOTS_MOST];
 };
 
 /* A run of bins, counted from the input's first. */
@@ -62,7 +47,7 @@ struct block {
 /* The input's bins cut into blocks: below the band, in it, above it; room for any band. */
 struct cuts {
     struct block *block;
-    size_t blocks, band_block, band_blocks, most_bins;
+    size_t blocks, band_block, band_blocks, most_bins, unit;
 };
 
 /* What the tasks of one parallel call share. */
@@ -72,6 +57,8 @@ struct job {
     size_t blocks, points;
     const uint64_t *turns; /* [point][sensor] */
     size_t turns_row;
+    const struct mirror *pair; /* [slot]; NULL: slot i is point i */
+    size_t slots, vectors, tiles;
     const float *shading;
     double power_scale;  /* 1 / (sum g)^2 / snapshots */
     sonar_buffer *lofar; /* [bin][point], or NULL */
@@ -85,11 +72,13 @@ struct cbf {
     const sonar_host *host;
     struct cuts any, line_cuts; /* of the general path, of the line's */
     line *line;                 /* NULL: none */
-    size_t capacity;            /* points of one job */
-    double *energy;             /* [block of the band][point of the job] */
-    struct scratch *scratch;    /* [worker] */
-    double *power;              /* [worker][direction] on the line's path */
-    sonar_buffer x;             /* input of the last execute, lent by the caller */
+    general *general;
+    struct fold far, near;
+    size_t capacity;         /* points of one job */
+    double *energy;          /* [block of the band][point of the job] */
+    struct scratch *scratch; /* [worker] */
+    double *power;           /* [worker][direction] on the line's path */
+    sonar_buffer x;          /* input of the last execute, lent by the caller */
     struct job job;
 };
 
@@ -113,233 +102,7 @@ SONAR_MULTIARCH void sonar_cbf_steer(const uint64_t *turns, size_t n, uint64_t b
     }
 }
 
-/* Lanes beyond the n-th sensor keep what was there, which is finite, and meet an input of zero. */
-static void steer_tile(const uint64_t *turns, size_t n, uint64_t middle, struct wave *wave) {
-    sonar_cbf_steer(turns, n, middle, wave->start_re, wave->start_im);
-    sonar_cbf_steer(turns, n, 1, wave->rotation_re, wave->rotation_im);
-}
-
-/* ---- the inner loop -------------------------------------------------------------------------- */
-
-/* sum += conj(w) x, then w *= rotation; or, with the rotation's sign turned, the other way. */
-#define STEP(w, x, total)                                                                          \
-    do {                                                                                           \
-        (total).re += (w).re * (x).re + (w).im * (x).im;                                           \
-        (total).im += (w).re * (x).im - (w).im * (x).re;                                           \
-    } while (0)
-#define TURN(w, r_re, r_im)                                                                        \
-    do {                                                                                           \
-        lanes turned = (w).re * (r_re) - (w).im * (r_im);                                          \
-        (w).im = (w).re * (r_im) + (w).im * (r_re);                                                \
-        (w).re = turned;                                                                           \
-    } while (0)
-
-static inline __attribute__((always_inline)) void fetch(const float *re, const float *im,
-                                                        size_t vector, struct planar *out) {
-    memcpy(&out->re, re + vector * LANES, sizeof out->re);
-    memcpy(&out->im, im + vector * LANES, sizeof out->im);
-}
-
-/* Adds conj(w) x of `vectors` vectors of sensors to every bin's sum, for two points at once: the
- * input is loaded once for both, and two points both ways are four chains, enough to hide the
- * latency of a multiply-add. */
-SONAR_MULTIARCH static void accumulate(const struct planar (*x)[ROW], size_t vectors, size_t bins,
-                                       const struct wave wave[2], struct planar (*sum)[ROW]) {
-    size_t middle = bins / 2;
-    for (size_t v = 0; v < vectors; v++) {
-        struct planar r0, r1, up0, up1;
-        fetch(wave[0].rotation_re, wave[0].rotation_im, v, &r0);
-        fetch(wave[1].rotation_re, wave[1].rotation_im, v, &r1);
-        fetch(wave[0].start_re, wave[0].start_im, v, &up0);
-        fetch(wave[1].start_re, wave[1].start_im, v, &up1);
-        struct planar down0 = up0, down1 = up1;
-        for (size_t j = 0; j < middle; j++) {
-            size_t above = middle + j, below = middle - 1 - j;
-            STEP(up0, x[v][above], sum[0][above]);
-            STEP(up1, x[v][above], sum[1][above]);
-            TURN(up0, r0.re, r0.im);
-            TURN(up1, r1.re, r1.im);
-            TURN(down0, r0.re, -r0.im);
-            TURN(down1, r1.re, -r1.im);
-            STEP(down0, x[v][below], sum[0][below]);
-            STEP(down1, x[v][below], sum[1][below]);
-        }
-        if (bins % 2) {
-            STEP(up0, x[v][bins - 1], sum[0][bins - 1]);
-            STEP(up1, x[v][bins - 1], sum[1][bins - 1]);
-        }
-    }
-}
-
-/* As STEP, with two roundings fewer. */
-#define FUSE(w, x, total)                                                                          \
-    do {                                                                                           \
-        (total).re = (total).re + (w).re * (x).re + (w).im * (x).im;                               \
-        (total).im = (total).im + (w).re * (x).im - (w).im * (x).re;                               \
-    } while (0)
-
-/* Two vectors of sensors of GROUP snapshots at the bins of one half of a block. Sums are loaded
- * once for both vectors, and the weights serve all the snapshots. */
-static inline __attribute__((always_inline)) void
-run_group(const struct planar (*x)[SENSOR_TILE / LANES][ROW], size_t v, const struct wave *wave,
-          bool down, size_t first, size_t bins, struct planar (*sum)[ROW]) {
-    struct planar w[2], r[2];
-    for (size_t i = 0; i < 2; i++) {
-        fetch(wave->start_re, wave->start_im, v + i, &w[i]);
-        fetch(wave->rotation_re, wave->rotation_im, v + i, &r[i]);
-        r[i].im = down ? -r[i].im : r[i].im;
-    }
-    for (size_t j = 0; j < bins; j++) {
-        size_t b = down ? first - j : first + j;
-        if (down || j > 0) {
-            TURN(w[0], r[0].re, r[0].im);
-            TURN(w[1], r[1].re, r[1].im);
-        }
-        for (int s = 0; s < GROUP; s++) {
-            struct planar total = sum[s][b];
-            FUSE(w[0], x[s][v][b], total);
-            FUSE(w[1], x[s][v + 1][b], total);
-            sum[s][b] = total;
-        }
-    }
-}
-
-/* As accumulate, for one point and GROUP snapshots; `vectors` is even. */
-SONAR_MULTIARCH static void accumulate_group(const struct planar (*x)[SENSOR_TILE / LANES][ROW],
-                                             size_t vectors, size_t bins, const struct wave *wave,
-                                             struct planar (*sum)[ROW]) {
-    size_t middle = bins / 2;
-    for (size_t v = 0; v < vectors; v += 2) {
-        run_group(x, v, wave, false, middle, bins - middle, sum);
-        run_group(x, v, wave, true, middle - 1, middle, sum);
-    }
-}
-
 /* ---- one task -------------------------------------------------------------------------------- */
-
-/* g_k X_k of LANES sensors at one bin: pairs taken apart into planes. */
-static inline __attribute__((always_inline)) void load_lanes(const sonar_c32 *x, const float *g,
-                                                             struct planar *out) {
-    lanes low, high, weight;
-    memcpy(&low, x, sizeof low);
-    memcpy(&high, x + LANES / 2, sizeof high);
-    memcpy(&weight, g, sizeof weight);
-    out->re = weight * __builtin_shufflevector(low, high, 0, 2, 4, 6, 8, 10, 12, 14);
-    out->im = weight * __builtin_shufflevector(low, high, 1, 3, 5, 7, 9, 11, 13, 15);
-}
-
-/* A tile of sensors; lanes beyond the last sensor are zero. */
-SONAR_MULTIARCH static void load_tile(const sonar_c32 *x, ptrdiff_t row, size_t bins,
-                                      const float *g, size_t n, struct planar (*out)[ROW]) {
-    size_t whole = n / LANES, rest = n % LANES;
-    float rest_g[LANES] = {0};
-    sonar_c32 rest_x[LANES] = {{0}};
-    memcpy(rest_g, g + whole * LANES, rest * sizeof *g);
-    for (size_t b = 0; b < bins; b++, x += row) {
-        for (size_t v = 0; v < whole; v++)
-            load_lanes(x + v * LANES, g + v * LANES, &out[v][b]);
-        if (rest) {
-            memcpy(rest_x, x + whole * LANES, rest * sizeof *x);
-            load_lanes(rest_x, rest_g, &out[whole][b]);
-        }
-    }
-}
-
-/* Two points at a time, one snapshot. */
-static void add_pairs_of_points(const uint64_t *turns, size_t turns_row, size_t points, size_t n,
-                                const struct block *block, uint64_t middle,
-                                struct scratch *scratch) {
-    for (size_t p = 0; p < points; p += 2) {
-        for (size_t i = 0; i < 2; i++) { /* an odd tile's last point is done twice */
-            size_t point = sonar_min_size(p + i, points - 1);
-            steer_tile(turns + point * turns_row, n, middle, &scratch->wave[i]);
-        }
-        accumulate(scratch->x[0], (n + LANES - 1) / LANES, block->bins, scratch->wave,
-                   scratch->sum + p);
-    }
-}
-
-/* Sums over the sensors of snapshots first .. first + count - 1: one, or a group, in which those
- * that are not there are zero. */
-static void sum_sensors(const struct cbf *cbf, const struct block *block, const uint64_t *turns,
-                        size_t points, size_t first, size_t count, struct scratch *scratch) {
-    ptrdiff_t row = cbf->x.stride[1];
-    const sonar_c32 *x = (const sonar_c32 *)cbf->x.data + (ptrdiff_t)first * cbf->x.stride[0] +
-                         (ptrdiff_t)block->first * row;
-    uint64_t middle = cbf->spec.first_bin + block->first + block->bins / 2;
-    size_t rows = count > 1 ? points * GROUP : points + points % 2;
-    memset(scratch->sum, 0, rows * sizeof *scratch->sum);
-    if (count > 1 && count < GROUP)
-        memset(scratch->x[count], 0, (GROUP - count) * sizeof *scratch->x);
-    for (size_t k = 0; k < cbf->spec.sensors; k += SENSOR_TILE) {
-        size_t n = sonar_min_size(cbf->spec.sensors - k, SENSOR_TILE);
-        for (size_t s = 0; s < count; s++)
-            load_tile(x + (ptrdiff_t)s * cbf->x.stride[0] + k, row, block->bins,
-                      cbf->job.shading + k, n, scratch->x[s]);
-        if (count == 1) {
-            add_pairs_of_points(turns + k, cbf->job.turns_row, points, n, block, middle, scratch);
-            continue;
-        }
-        size_t vectors = (n + LANES - 1) / LANES;
-        for (size_t s = 0; s < count && vectors % 2; s++)
-            memset(scratch->x[s][vectors], 0, sizeof scratch->x[s][vectors]);
-        for (size_t p = 0; p < points; p++) {
-            steer_tile(turns + p * cbf->job.turns_row + k, n, middle, scratch->wave);
-            accumulate_group(scratch->x, vectors + vectors % 2, block->bins, scratch->wave,
-                             scratch->sum + p * GROUP);
-        }
-    }
-}
-
-static void add_lanes(const struct planar *sum, double y[2]) {
-    y[0] = y[1] = 0;
-    for (int i = 0; i < LANES; i++) {
-        y[0] += (double)sum->re[i];
-        y[1] += (double)sum->im[i];
-    }
-}
-
-static double beam_power(const struct planar *sum) {
-    double y[2];
-    add_lanes(sum, y);
-    return y[0] * y[0] + y[1] * y[1];
-}
-
-/* y of one snapshot at a tile's points, the first of which is the job's `first_point`. */
-static void keep_parts(const struct job *job, const struct block *block, size_t first_point,
-                       size_t points, size_t snapshot, const struct planar (*sum)[ROW],
-                       size_t row) {
-    for (size_t b = 0; b < block->bins; b++) {
-        const size_t bin = block->first - job->part_first + b;
-        sonar_c32 *to = job->part + (snapshot * job->part_bins + bin) * job->points + first_point;
-        for (size_t p = 0; p < points; p++) {
-            double y[2];
-            add_lanes(&sum[p * row][b], y);
-            to[p] = (sonar_c32){(float)(job->part_scale * y[0]), (float)(job->part_scale * y[1])};
-        }
-    }
-}
-
-/* Powers of a tile of points at a block's bins, summed over the snapshots; or the parts, kept. */
-static void sum_powers(const struct cbf *cbf, const struct block *block, size_t first_point,
-                       size_t points, struct scratch *scratch) {
-    const uint64_t *turns = cbf->job.turns + first_point * cbf->job.turns_row;
-    size_t snapshots = cbf->x.shape[0], count;
-    memset(scratch->power, 0, points * sizeof *scratch->power);
-    for (size_t done = 0; done < snapshots; done += count) {
-        size_t left = snapshots - done;
-        count = left < GROUP_LEAST ? 1 : sonar_min_size(left, GROUP);
-        size_t row = count > 1 ? GROUP : 1;
-        sum_sensors(cbf, block, turns, points, done, count, scratch);
-        for (size_t s = 0; cbf->job.part && s < count; s++)
-            keep_parts(&cbf->job, block, first_point, points, done + s,
-                       (const struct planar(*)[ROW])scratch->sum + s, row);
-        for (size_t p = 0; p < points && !cbf->job.part; p++)
-            for (size_t b = 0; b < block->bins; b++)
-                for (size_t s = 0; s < count; s++)
-                    scratch->power[p][b] += beam_power(&scratch->sum[p * row + s][b]);
-    }
-}
 
 /* Energies of a block of the band. */
 static double *band_row(const struct cbf *cbf, const struct block *block) {
@@ -351,35 +114,101 @@ static float *lofar_row(const struct job *job, size_t bin) {
     return (float *)job->lofar->data + (ptrdiff_t)bin * job->lofar->stride[0];
 }
 
+/* The points of a slot: one, or two. */
+static size_t points_of(const struct job *job, size_t slot, size_t point[2]) {
+    point[0] = job->pair ? job->pair[slot].point : slot;
+    point[1] = job->pair ? job->pair[slot].image : NO_POINT;
+    return point[1] == NO_POINT ? 1 : 2;
+}
+
+/* y of a task's points at its bins and snapshots, the first of which is `done`. */
+static void keep_parts(const struct cbf *cbf, const general_input *in, const general_slots *slots,
+                       const struct block *block, size_t done, size_t worker) {
+    const struct job *job = &cbf->job;
+    for (size_t s = 0; s < in->snapshots; s++)
+        for (size_t b = 0; b < block->bins; b++) {
+            const size_t bin = block->first - job->part_first + b;
+            sonar_c32 *to = job->part + ((done + s) * job->part_bins + bin) * job->points;
+            for (size_t i = 0; i < slots->count; i++) {
+                size_t point[2];
+                sonar_c32 y[2];
+                general_beams(cbf->general, in, slots, i, b, s, worker, y);
+                for (size_t p = points_of(job, slots->first + i, point); p-- > 0;)
+                    to[point[p]] = (sonar_c32){(float)(job->part_scale * (double)y[p].re),
+                                               (float)(job->part_scale * (double)y[p].im)};
+            }
+        }
+}
+
+/* Adds to the Lofar's row of a bin, which the first snapshot begins. */
+static void add_lofar(const struct job *job, const general_slots *slots, size_t bin, bool begin,
+                      double power[2][SLOTS_MOST]) {
+    float *row = lofar_row(job, bin);
+    for (size_t i = 0; i < slots->count; i++) {
+        size_t point[2];
+        for (size_t p = points_of(job, slots->first + i, point); p-- > 0;)
+            row[point[p]] = (begin ? 0 : row[point[p]]) + (float)(job->power_scale * power[p][i]);
+    }
+}
+
+static void add_powers(const struct cbf *cbf, const general_input *in, const general_slots *slots,
+                       const struct block *block, size_t done, size_t worker) {
+    struct scratch *scratch = cbf->scratch + worker;
+    for (size_t b = 0; b < block->bins; b++)
+        for (size_t s = 0; s < in->snapshots; s++) {
+            general_powers(cbf->general, in, slots, b, s, worker, scratch->power[0],
+                           scratch->power[1]);
+            for (size_t p = 0; p < (slots->pair ? 2 : 1); p++)
+                for (size_t i = 0; i < slots->count; i++)
+                    scratch->energy[p][i] += scratch->power[p][i];
+            if (cbf->job.lofar)
+                add_lofar(&cbf->job, slots, block->first + b, done + s == 0, scratch->power);
+        }
+}
+
+static void keep_energies(const struct cbf *cbf, const general_slots *slots,
+                          const struct block *block, double energy[2][SLOTS_MOST]) {
+    double *row = band_row(cbf, block);
+    for (size_t i = 0; i < slots->count; i++) {
+        size_t point[2];
+        for (size_t p = points_of(&cbf->job, slots->first + i, point); p-- > 0;)
+            row[point[p]] = cbf->job.power_scale * energy[p][i];
+    }
+}
+
 static void beam_task(void *arg, size_t index, size_t worker) {
     struct cbf *cbf = arg;
     const struct job *job = &cbf->job;
+    const struct block *block = job->block + index / job->tiles;
+    const size_t tile = index % job->tiles, lanes = general_lanes(cbf->general);
+    const size_t first = job->vectors * tile / job->tiles * lanes;
+    const size_t end = job->vectors * (tile + 1) / job->tiles * lanes;
+    const general_slots slots = {job->turns, job->turns_row, job->pair, first,
+                                 sonar_min_size(end, job->slots) - first};
+    general_input in = {.bin_stride = cbf->x.stride[1],
+                        .snapshot_stride = cbf->x.stride[0],
+                        .first_bin = cbf->spec.first_bin + block->first,
+                        .bins = block->bins,
+                        .shading = job->shading};
     struct scratch *scratch = cbf->scratch + worker;
-    size_t tiles = (job->points + POINT_TILE - 1) / POINT_TILE;
-    size_t first = index % tiles * POINT_TILE;
-    size_t points = sonar_min_size(job->points - first, POINT_TILE);
-    const struct block *block = job->block + index / tiles;
-    double outside[POINT_TILE], *energy = outside;
-    if (block->in_band)
-        energy = band_row(cbf, block) + first;
-    sum_powers(cbf, block, first, points, scratch);
-    if (job->part)
-        return;
-    memset(energy, 0, points * sizeof *energy);
-    for (size_t b = 0; b < block->bins; b++) {
-        float *lofar = job->lofar ? lofar_row(job, block->first + b) + first : NULL;
-        for (size_t p = 0; p < points; p++) {
-            double power = job->power_scale * scratch->power[p][b];
-            energy[p] += power;
-            if (lofar)
-                lofar[p] = (float)power;
-        }
+    memset(scratch->energy, 0, sizeof scratch->energy);
+    for (size_t done = 0; done < cbf->x.shape[0]; done += in.snapshots) {
+        in.snapshots = general_group(cbf->general, job->pair, cbf->x.shape[0] - done);
+        in.x = (const sonar_c32 *)cbf->x.data + (ptrdiff_t)done * in.snapshot_stride +
+               (ptrdiff_t)block->first * in.bin_stride;
+        general_sum(cbf->general, &in, &slots, worker);
+        if (job->part)
+            keep_parts(cbf, &in, &slots, block, done, worker);
+        else
+            add_powers(cbf, &in, &slots, block, done, worker);
     }
+    if (block->in_band && !job->part)
+        keep_energies(cbf, &slots, block, scratch->energy);
 }
 
 /* ---- one task on the line's path ------------------------------------------------------------- */
 
-/* As keep_parts; the beams are those against sensor 0's phase. */
+/* As keep_parts of the general path; the beams are those against sensor 0's phase. */
 static void keep_line_parts(const struct job *job, const sonar_c32 *beam, size_t bin,
                             uint64_t absolute_bin, size_t snapshot) {
     sonar_c32 *to = job->part + (snapshot * job->part_bins + bin - job->part_first) * job->points;
@@ -431,13 +260,42 @@ static void line_task(void *arg, size_t index, size_t worker) {
 
 /* ---- jobs ------------------------------------------------------------------------------------ */
 
-static void run(struct cbf *cbf, const struct job *job) {
-    size_t tiles = (job->points + POINT_TILE - 1) / POINT_TILE;
+/* Even tiles, enough of them for all workers. */
+static void cut_slots(const struct cbf *cbf, struct job *job) {
+    const size_t lanes = general_lanes(cbf->general);
+    const size_t most = general_most(cbf->general, job->pair) / lanes;
+    const size_t wanted =
+        (TASKS_OF_WORKER * cbf->host->workers + job->blocks - 1) / sonar_max_size(job->blocks, 1);
+    job->vectors = (job->slots + lanes - 1) / lanes;
+    job->tiles =
+        sonar_max_size((job->vectors + most - 1) / most, sonar_min_size(wanted, job->vectors));
+}
+
+static void run_line(struct cbf *cbf, const struct job *job) {
     cbf->job = *job;
-    if (job->cuts == &cbf->line_cuts)
-        cbf->host->parallel(cbf->host->ctx, job->blocks, line_task, cbf);
-    else
-        cbf->host->parallel(cbf->host->ctx, job->blocks * tiles, beam_task, cbf);
+    cbf->host->parallel(cbf->host->ctx, job->blocks, line_task, cbf);
+}
+
+/* fold: NULL, or of the job's table. */
+static void run_general(struct cbf *cbf, const struct job *job, const struct fold *fold) {
+    cbf->job = *job;
+    cbf->job.slots = fold && fold->pairs ? fold->pairs : job->points;
+    cbf->job.pair = fold && fold->pairs ? fold->pair : NULL;
+    cut_slots(cbf, &cbf->job);
+    cbf->host->parallel(cbf->host->ctx, job->blocks * cbf->job.tiles, beam_task, cbf);
+}
+
+/* Looks at a table once for each content. A point without an image costs 10 operations of a sensor
+ * in place of 8, and two that are images 10 in place of 16. */
+static void look_for_mirrors(struct fold *fold, const sonar_params *params,
+                             const sonar_manifold *table, size_t points) {
+    const bool same = fold->known && ((table->made && table->made == fold->made) ||
+                                      params->version == fold->version);
+    if (!same)
+        fold->pairs = find_mirrors(table->turns, points, table->sensors, points / 2, fold->pair);
+    fold->known = true;
+    fold->made = table->made;
+    fold->version = params->version;
 }
 
 /* (fs/N) sum over the band, block by block. */
@@ -475,10 +333,13 @@ static void take_parts(const struct cbf *cbf, const sonar_params *params, sonar_
 
 /* ---- the stage ------------------------------------------------------------------------------- */
 
+/* Even blocks, but for the last of whole units. */
 static void add_blocks(struct cuts *cuts, size_t first, size_t bins, bool in_band) {
     size_t parts = (bins + cuts->most_bins - 1) / cuts->most_bins;
     for (size_t i = 0; i < parts; i++) {
-        size_t from = bins * i / parts, to = bins * (i + 1) / parts;
+        const size_t units = (bins + cuts->unit - 1) / cuts->unit;
+        const size_t from = units * i / parts * cuts->unit;
+        const size_t to = sonar_min_size(units * (i + 1) / parts * cuts->unit, bins);
         cuts->block[cuts->blocks++] = (struct block){first + from, to - from, in_band};
     }
 }
@@ -493,8 +354,10 @@ static void cut_bins(const sonar_cbf_spec *spec, struct cuts *cuts) {
     add_blocks(cuts, below + band, spec->bins - below - band, false);
 }
 
-static bool make_cuts(const sonar_cbf_spec *spec, size_t most_bins, struct cuts *cuts) {
+static bool make_cuts(const sonar_cbf_spec *spec, size_t most_bins, size_t unit,
+                      struct cuts *cuts) {
     cuts->most_bins = most_bins;
+    cuts->unit = unit;
     cuts->block = sonar_alloc(spec->bins / most_bins + 3, sizeof *cuts->block); /* three runs */
     if (cuts->block)
         cut_bins(spec, cuts);
@@ -517,6 +380,9 @@ static void cbf_destroy(void *stage) {
     if (!cbf)
         return;
     line_destroy(cbf->line);
+    general_destroy(cbf->general);
+    free(cbf->far.pair);
+    free(cbf->near.pair);
     free(cbf->any.block);
     free(cbf->line_cuts.block);
     free(cbf->power);
@@ -539,14 +405,19 @@ static sonar_code cbf_create(const void *spec, const sonar_host *host, void **st
     cbf->capacity = cbf->spec.directions * sonar_max_size(cbf->spec.ranges, 1);
     const size_t bins = cbf->spec.bins, directions = cbf->spec.directions;
     code = line_create(&cbf->spec, host, &cbf->line, err);
+    if (!code)
+        code = general_create(&cbf->spec, host, &cbf->general, err);
+    cbf->far.pair = sonar_alloc(directions, sizeof *cbf->far.pair);
+    cbf->near.pair = sonar_alloc(cbf->capacity, sizeof *cbf->near.pair);
     cbf->scratch = sonar_alloc(host->workers, sizeof *cbf->scratch);
     cbf->power = sonar_alloc(host->workers * directions, sizeof *cbf->power);
-    cbf->energy = sonar_alloc(sonar_max_size((bins + BLOCK_BINS - 1) / BLOCK_BINS * cbf->capacity,
-                                             (bins + LINE_BINS - 1) / LINE_BINS * directions),
-                              sizeof *cbf->energy);
-    if (!code && (!make_cuts(&cbf->spec, BLOCK_BINS, &cbf->any) ||
-                  !make_cuts(&cbf->spec, LINE_BINS, &cbf->line_cuts) || !cbf->scratch ||
-                  !cbf->power || !cbf->energy))
+    cbf->energy =
+        sonar_alloc(sonar_max_size((bins + GENERAL_BINS - 1) / GENERAL_BINS * cbf->capacity,
+                                   (bins + LINE_BINS - 1) / LINE_BINS * directions),
+                    sizeof *cbf->energy);
+    if (!code && (!make_cuts(&cbf->spec, GENERAL_BINS, GENERAL_UNIT, &cbf->any) ||
+                  !make_cuts(&cbf->spec, LINE_BINS, 1, &cbf->line_cuts) || !cbf->scratch ||
+                  !cbf->power || !cbf->energy || !cbf->far.pair || !cbf->near.pair))
         code = sonar_fail(err, SONAR_ENOMEM, "cbf", "no memory for %zu points", cbf->capacity);
     if (code)
         cbf_destroy(cbf);
@@ -572,7 +443,12 @@ static void far_field(struct cbf *cbf, sonar_buffer *out, const sonar_work *work
         job.part_first = 0;
         job.part_bins = cbf->spec.bins;
     }
-    run(cbf, &job);
+    if (cuts == &cbf->line_cuts) {
+        run_line(cbf, &job);
+    } else {
+        look_for_mirrors(&cbf->far, params, &params->far_cbf, job.points);
+        run_general(cbf, &job, &cbf->far);
+    }
     if (cbf->spec.parts)
         return;
     if (work->outputs & SONAR_WANT(SONAR_CBF_AZIMUTH))
@@ -597,7 +473,8 @@ static sonar_code cbf_execute(void *stage, sonar_queue *queue, const sonar_buffe
                      work->params->near_cbf.turns);
         if (cbf->spec.parts)
             take_parts(cbf, work->params, &out[SONAR_CBF_NEARFIELD], &job);
-        run(cbf, &job);
+        look_for_mirrors(&cbf->near, work->params, &work->params->near_cbf, job.points);
+        run_general(cbf, &job, &cbf->near);
         if (!cbf->spec.parts)
             band_energy(cbf, out[SONAR_CBF_NEARFIELD].data);
     }
@@ -626,7 +503,7 @@ static sonar_code cbf_evaluate(void *stage, sonar_queue *queue, const sonar_buff
         job.turns_row = (size_t)turns->stride[0];
         if (cbf->spec.parts)
             take_parts(cbf, work->params, power, &job);
-        run(cbf, &job);
+        run_general(cbf, &job, NULL);
         if (!cbf->spec.parts)
             band_energy(cbf, (float *)power->data + done);
     }

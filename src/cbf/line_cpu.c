@@ -6,6 +6,7 @@
 
 #include "cbf/cpu.h"
 #include "core/core.h"
+#include "core/isa.h"
 
 enum {
     LANES_MOST = 16,
@@ -27,27 +28,19 @@ struct pass {
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(SONAR_NO_CLONES)
+#if SONAR_HAS_WIDE
 #define KERNEL run_v4
-#define TARGET __attribute__((target("arch=x86-64-v4")))
+#define TARGET SONAR_TARGET_V4
 #define LANES  16
 #define TILE   4
 #include "cbf/line_kernel.h"
 
 #define KERNEL run_v3
-#define TARGET __attribute__((target("arch=x86-64-v3")))
+#define TARGET SONAR_TARGET_V3
 #define LANES  8
 #define TILE   2
 #include "cbf/line_kernel.h"
 
-static bool has_v4(void) {
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl");
-}
-
-static bool has_v3(void) {
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-}
-#define HAS_WIDE 1
 #endif
 
 #define KERNEL run_any
@@ -56,31 +49,21 @@ static bool has_v3(void) {
 #define TILE  2
 #include "cbf/line_kernel.h"
 
-static bool always(void) {
-    return true;
-}
-
-/* The first that the processor has is taken. */
 static const struct kernel {
-    const char *name;
-    bool (*runs_here)(void);
     void (*run)(const struct pass *pass);
     size_t lanes, tile;
-} kernels[] = {
-#ifdef HAS_WIDE
-    {"x86-64-v4", has_v4, run_v4, 16, 4},
-    {"x86-64-v3", has_v3, run_v3, 8, 2},
+} kernels[SONAR_ISAS] = {
+#if SONAR_HAS_WIDE
+    [SONAR_ISA_V4] = {run_v4, 16, 4},
+    [SONAR_ISA_V3] = {run_v3, 8, 2},
 #endif
-    {"baseline", always, run_any, 4, 2},
+    [SONAR_ISA_BASELINE] = {run_any, 4, 2},
 };
 
 /* NULL: the path is turned off, or the one asked for does not run here. */
 static const struct kernel *choose_kernel(const sonar_host *host) {
-    const char *asked = sonar_host_choice(host, "cbf.line");
-    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
-        if ((!asked || !strcmp(asked, kernels[i].name)) && kernels[i].runs_here())
-            return &kernels[i];
-    return NULL;
+    const sonar_isa isa = sonar_isa_choose(sonar_host_choice(host, "cbf.line"));
+    return isa < SONAR_ISAS ? &kernels[isa] : NULL;
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */
