@@ -21,7 +21,7 @@
 
 enum {
     SLOTS_MOST = 256,    /* of a task */
-    TASKS_OF_WORKER = 4, /* at least, where there are enough slots */
+    TASKS_OF_WORKER = 2, /* at least, where there are enough slots */
     LINE_BINS = 8        /* of a task on the line's path */
 };
 

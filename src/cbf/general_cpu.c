@@ -12,7 +12,7 @@ enum {
     SENSOR_TILE = 64, /* sensors, or pairs of them, whose weights the first-level cache holds */
     LANES_MOST = 16,
     GROUP_MOST = 4,                          /* snapshots */
-    POSITIONS = GENERAL_BINS + GENERAL_UNIT, /* of a block's bins, its last tile filled up */
+    POSITIONS = GENERAL_BINS + GENERAL_UNIT, /* of a block's bins in whole tiles */
     SLOTS_MOST = 256                         /* of a task; folded: half */
 };
 
@@ -100,7 +100,7 @@ struct general {
 };
 
 /* How a task's bins are laid out: first those from the middle up, then those below it downwards.
- * Tiles of the former are filled up with zeros. */
+ * The last tile of the former need not be full. */
 struct layout {
     const struct shape *shape;
     size_t planes; /* of a sum */
@@ -132,35 +132,38 @@ static const float *sum_at(const general *g, const struct layout *l, size_t vect
 
 /* ---- input ----------------------------------------------------------------------------------- */
 
-static void copy_plain(const sonar_c32 *x, const float *g, size_t n, size_t stride, float *to) {
+typedef float two __attribute__((vector_size(8)));
+typedef float four __attribute__((vector_size(16)));
+
+SONAR_MULTIARCH static void copy_plain(const sonar_c32 *x, const float *g, size_t n, size_t stride,
+                                       float *to) {
     for (size_t k = 0; k < n; k++, to += stride) {
-        to[0] = g[k] * x[k].re;
-        to[1] = g[k] * x[k].im;
+        two value;
+        memcpy(&value, x + k, sizeof value);
+        value *= g[k];
+        memcpy(to, &value, sizeof value);
     }
 }
 
-typedef float four __attribute__((vector_size(16)));
-
 /* Half the sums and differences of n sensors from x on and of those opposite, from `last` down. */
-static void copy_folded(const sonar_c32 *x, const float *g, const sonar_c32 *last,
-                        const float *last_g, size_t n, size_t stride, float *to) {
+SONAR_MULTIARCH static void copy_folded(const sonar_c32 *x, const float *g, const sonar_c32 *last,
+                                        const float *last_g, size_t n, size_t stride, float *to) {
     for (size_t k = 0; k < n; k++, to += stride) {
         const sonar_c32 a = x[k], b = *(last - k);
         /* an odd array's middle sensor is its own opposite, and counts once */
         const float gain = g[k] / 2, other = x + k == last - k ? 0 : *(last_g - k) / 2;
-        const four one = {a.re, a.im, a.re, a.im}, two = {b.re, b.im, -b.re, -b.im};
-        const four folded = gain * one + other * two;
+        const four one = {a.re, a.im, a.re, a.im}, opposite = {b.re, b.im, -b.re, -b.im};
+        const four folded = gain * one + other * opposite;
         memcpy(to, &folded, sizeof folded);
     }
 }
 
-/* The task's bins of n sensors from `first` on, shaded; folded: with their opposites. */
+/* The task's bins of n sensors from `first` on, shaded; folded: with their opposites. Where a tile
+ * or a group is not full, old values stay, whose sums are not read. */
 static void load_tile(const general *g, const general_input *in, const struct layout *l,
                       size_t first, size_t n, float *to) {
     const size_t bins = l->shape->bins, snapshots = l->shape->snapshots;
     const size_t stride = bins * snapshots * l->planes, last = g->sensors - 1 - first;
-    if (in->snapshots < snapshots || in->bins < l->positions)
-        memset(to, 0, l->positions * snapshots * n * l->planes * sizeof *to);
     for (size_t b = 0; b < in->bins; b++)
         for (size_t s = 0; s < in->snapshots; s++) {
             const size_t at = position_of(l, b);
@@ -193,6 +196,27 @@ static void gather_turns(const general *g, const general_slots *slots, size_t ve
             for (size_t k = 0; k < n; k++)
                 turns[k * lanes + i] = from[first + k];
     }
+}
+
+/* ---- ahead of their use, since neither rows of turns nor of bins are long enough for a processor
+ * to see them coming ---- */
+
+static void prefetch(const void *from, size_t bytes) {
+    for (size_t at = 0; at < bytes; at += 64)
+        __builtin_prefetch((const char *)from + at, 0, 2);
+}
+
+/* One share of the input of a tile of sensors. */
+static void prefetch_input(const general *g, const general_input *in, bool folded, size_t share,
+                           size_t shares, size_t first, size_t n) {
+    for (size_t b = in->bins * share / shares; b < in->bins * (share + 1) / shares; b++)
+        for (size_t s = 0; s < in->snapshots; s++) {
+            const sonar_c32 *x =
+                in->x + (ptrdiff_t)s * in->snapshot_stride + (ptrdiff_t)b * in->bin_stride;
+            prefetch(x + first, n * sizeof *x);
+            if (folded)
+                prefetch(x + g->sensors - first - n, n * sizeof *x);
+        }
 }
 
 /* From the weights at the middle bin those at the bin below, and the rotation downwards. */
@@ -252,8 +276,11 @@ void general_sum(general *g, const general_input *in, const general_slots *slots
     for (size_t k = 0; k < sensors; k += SENSOR_TILE) {
         const size_t n = sonar_min_size(sensors - k, SENSOR_TILE);
         load_tile(g, in, &l, k, n, scratch->x);
-        for (size_t v = 0; v < vectors; v++)
+        const size_t next = k + n, more = sonar_min_size(sensors - next, SENSOR_TILE);
+        for (size_t v = 0; v < vectors; v++) {
+            prefetch_input(g, in, slots->pair, v, vectors, next, more);
             sum_vector(g, slots, &l, v, k, n, in->first_bin + l.middle, scratch);
+        }
     }
 }
 

@@ -175,6 +175,45 @@ void cbf_case_snapshots_beside_an_interferer(site *site) {
         }
 }
 
+/* Lines that are their own mirror image, even and uneven, with odd and even counts, the thesis's
+ * scan, whose first direction has no image, and scans that have broadside or not; one sensor moved
+ * by a millimetre breaks the form. Masks, an uneven shading, and an interferer 60 dB above the
+ * noise in the near field. */
+void cbf_case_mirrored_arrays(site *site) {
+    static const struct {
+        size_t sensors, directions, bins, snapshots;
+        double first_deg, step_deg, moved_m;
+        bool uneven;
+    } cases[] = {{37, 16, 41, 1, 10, 10, 0, false},     {128, 33, 166, 1, 10, 5, 0, false},
+                 {131, 160, 13, 1, 10, 1, 0, true},     {64, 24, 29, 3, 10, 6.9, 0, true},
+                 {129, 9, 137, 2, 10, 20, 0, false},    {65, 30, 9, 5, 17.5, 5, 0, true},
+                 {90, 17, 31, 8, 10, 10, 0.001, false}, {401, 31, 67, 1, 15, 5, 0.001, true}};
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        const size_t sensors = cases[i].sensors, bins = cases[i].bins;
+        uint64_t seed = 300 + i;
+        cbf_fixture f;
+        cbf_alloc(&f, site,
+                  (sonar_cbf_spec){sensors, cases[i].directions, 3, 8000, 8192, 320, bins + 9, 327,
+                                   bins, cases[i].snapshots, false});
+        cbf_line(&f, 0.7);
+        for (size_t k = 0; k < sensors && cases[i].uneven; k++)
+            f.position[3 * k] *= 1 + 1e-3 * fabs(f.position[3 * k]);
+        f.position[3 * (sensors / 3)] += cases[i].moved_m;
+        cbf_scan(&f, cases[i].first_deg, cases[i].step_deg);
+        for (size_t k = 0; k < sensors; k++)
+            f.shading[k] = k % 13 == 4 ? 0 : (float)(1.1 + sonar_random_symmetric(&seed));
+        f.range[0] = 50;
+        f.range[1] = 130;
+        f.range[2] = 3200;
+        cbf_start(&f);
+        cbf_add_wave(&f, 61.3, 50, 1);
+        cbf_add_noise(&f, 1e-6 * (double)sensors, &seed);
+        cbf_run(&f, CBF_ALL);
+        cbf_expect(&f);
+        cbf_close(&f);
+    }
+}
+
 /* Fewer snapshots than the maximum; rows and snapshots with gaps between them; one call with all
  * snapshots gives the mean of calls with one each. */
 static void rows_apart(site *site, sonar_cbf_spec spec, size_t snapshots, size_t rows, size_t row) {

@@ -13,6 +13,7 @@
     X(very_long_line_far_off_broadside)                                                            \
     X(snapshots_in_a_volume)                                                                       \
     X(snapshots_beside_an_interferer)                                                              \
+    X(mirrored_arrays)                                                                             \
     X(rows_apart)                                                                                  \
     X(line_finds_bearing_and_mirror)                                                               \
     X(circle_finds_bearing)                                                                        \
