@@ -7,6 +7,7 @@
 #include "cbf/cbf.h"
 #include "backend/open.h"
 #include "core/core.h"
+#include "core/isa.h"
 #include "dft/dft.h"
 #include "mvdr_jacobi/mvdr_jacobi.h"
 #include "steer/steer.h"
@@ -18,20 +19,9 @@ struct sonar_event {
     int unused;
 };
 
-static const char *instruction_set(void) {
-#if defined(__x86_64__) && !defined(SONAR_NO_CLONES)
-    __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl"))
-        return "x86-64-v4";
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        return "x86-64-v3";
-#endif
-    return "baseline";
-}
-
 void sonar_backend_cpu_describe(const sonar_host *host, char *description, size_t bytes) {
     snprintf(description, bytes, "%zu worker%s, %s instructions", host->workers,
-             host->workers == 1 ? "" : "s", instruction_set());
+             host->workers == 1 ? "" : "s", sonar_isa_name(sonar_isa_choose(NULL)));
 }
 
 static sonar_code buffer_create(const sonar_backend *backend, sonar_space space, sonar_dtype dtype,

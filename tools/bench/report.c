@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "commit.h"
+#include "core/isa.h"
 
 #ifdef __clang__
 #define COMPILER __VERSION__
@@ -144,16 +145,10 @@ static void cpu_name(char *name, size_t bytes, const char *architecture) {
         fclose(file);
 }
 
-/* The instruction set of the stages' function clones on this processor. */
+/* The instruction set of the beamformer's kernels. */
 static const char *isa(const char *architecture) {
-#if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq"))
-        return "x86-64-v4";
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        return "x86-64-v3";
-#endif
-    return architecture;
+    const sonar_isa chosen = sonar_isa_choose(NULL);
+    return chosen == SONAR_ISA_BASELINE ? architecture : sonar_isa_name(chosen);
 }
 
 static void add_machine(cJSON *root, size_t threads) {
