@@ -14,7 +14,7 @@ typedef enum sonar_isa {
 } sonar_isa;
 
 /* Whether kernels of the wider sets are compiled at all. */
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(SONAR_NO_CLONES)
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define SONAR_HAS_WIDE  1
 #define SONAR_TARGET_V4 __attribute__((target("arch=x86-64-v4")))
 #define SONAR_TARGET_V3 __attribute__((target("arch=x86-64-v3")))
