@@ -229,7 +229,7 @@ static void line_bin(const struct cbf *cbf, size_t bin, size_t worker, double *p
     for (size_t s = 0; s < cbf->x.shape[0]; s++) {
         const sonar_c32 *x = (const sonar_c32 *)cbf->x.data + (ptrdiff_t)s * cbf->x.stride[0] +
                              (ptrdiff_t)bin * cbf->x.stride[1];
-        const sonar_c32 *y = line_beams(cbf->line, x, job->shading, absolute_bin, worker);
+        const sonar_c32 *y = line_beams(cbf->line, x, job->shading, worker);
         if (job->part)
             keep_line_parts(job, y, bin, absolute_bin, s);
         for (size_t p = 0; p < job->points; p++)
@@ -245,9 +245,11 @@ static void line_task(void *arg, size_t index, size_t worker) {
     double *energy = block->in_band ? band_row(cbf, block) : NULL;
     if (energy)
         memset(energy, 0, job->points * sizeof *energy);
+    line_steer(cbf->line, cbf->spec.first_bin + block->first, worker);
     for (size_t b = block->first; b < block->first + block->bins; b++) {
         float *lofar = job->lofar ? lofar_row(job, b) : NULL;
         line_bin(cbf, b, worker, power);
+        line_turn(cbf->line, worker);
         for (size_t p = 0; p < job->points && !job->part; p++) {
             const double scaled = job->power_scale * power[p];
             if (energy)

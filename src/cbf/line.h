@@ -26,9 +26,13 @@ void line_destroy(line *l);
 /* Whether the table is a uniform line's; it is looked at once for each content. Never allocates. */
 bool line_takes(line *l, const sonar_params *params);
 
-/* sum g_k conj(a_k / a_0) X_k of one snapshot at one bin for the points of the last table:
- * y[point]. Any thread of the pool; the result is the worker's, until its next call. */
-const sonar_c32 *line_beams(const line *l, const sonar_c32 *x, const float *g, uint64_t bin,
-                            size_t worker);
+/* The worker's weights: exact ones at a bin, and from there to the next bin by a rotation, a few
+ * times between exact ones. Any thread of the pool. */
+void line_steer(const line *l, uint64_t bin, size_t worker);
+void line_turn(const line *l, size_t worker);
+
+/* sum g_k conj(a_k / a_0) X_k of one snapshot at the weights' bin for the points of the last table:
+ * y[point]. The result is the worker's, until its next call. */
+const sonar_c32 *line_beams(const line *l, const sonar_c32 *x, const float *g, size_t worker);
 
 #endif

@@ -22,7 +22,7 @@ struct pass {
     size_t tiles, half;  /* half: pairs of places in a column */
     const float *cos, *sin;             /* [half][lane] */
     const float *column_re, *column_im; /* [tile][lane] of its first column's middle */
-    float step[2 * LANES_MOST];         /* [re, im][lane] from a column to the next */
+    const float *step_re, *step_im;     /* [lane] from a column to the next */
     float *y;                           /* [points' re, im, images' re, im][lane] */
 };
 
@@ -71,27 +71,43 @@ static const struct kernel *choose_kernel(const sonar_host *host) {
 struct line {
     const struct kernel *kernel;
     size_t sensors, points, span, tiles;
-    size_t row; /* of pairs: whole vectors */
+    size_t vectors; /* of pairs, at most */
     bool known, holds;
     uint64_t version, made; /* of the parameters that were looked at, and as their manifold says */
     size_t pairs;
     struct mirror *pair;
-    uint64_t
-        *half_step; /* [row] half the turns from a sensor to the next; 0 beyond the last pair */
+    uint64_t *turns; /* [vector of pairs][place, tile, one step][lane]; 0 beyond the last pair */
     float *scratch;
     size_t scratch_floats; /* of each worker */
 };
 
+/* Weights of a vector of pairs: of the places, of the tiles' first columns, and the step from
+ * column to column. */
+static size_t weights_of(const line *l) {
+    return l->span / 2 + l->tiles + 1;
+}
+
+/* half_step: half the turns from a sensor to the next. Weights of a lane are `lanes` apart. */
+static void fill_turns(const line *l, uint64_t half_step, uint64_t *turns) {
+    const size_t lanes = l->kernel->lanes;
+    for (size_t i = 0; i < l->span / 2; i++, turns += lanes)
+        *turns = (2 * i + 1) * half_step;
+    for (size_t t = 0; t < l->tiles; t++, turns += lanes)
+        *turns = (2 * t * l->kernel->tile * l->span + l->span - 1) * half_step;
+    *turns = 2 * l->span * half_step;
+}
+
 static bool read_table(line *l, const uint64_t *turns) {
+    const size_t lanes = l->kernel->lanes, row = weights_of(l) * lanes;
     uint64_t step;
     for (size_t p = 0; p < l->points; p++)
         if (!is_even(turns + p * l->sensors, l->sensors, &step))
             return false;
     l->pairs = find_mirrors(turns, l->points, l->sensors, l->points, l->pair);
-    memset(l->half_step, 0, l->row * sizeof *l->half_step);
+    memset(l->turns, 0, l->vectors * row * sizeof *l->turns);
     for (size_t i = 0; i < l->pairs; i++) {
         is_even(turns + l->pair[i].point * l->sensors, l->sensors, &step);
-        l->half_step[i] = (uint64_t)((int64_t)step / 2);
+        fill_turns(l, (uint64_t)((int64_t)step / 2), l->turns + i / lanes * row + i % lanes);
     }
     return true;
 }
@@ -110,20 +126,52 @@ bool line_takes(line *l, const sonar_params *params) {
 
 /* ---- one bin --------------------------------------------------------------------------------- */
 
-/* Where a worker's parts of the scratch begin, in floats; all are whole vectors. */
+/* Where a worker's parts of the scratch begin, in floats; all are whole vectors. Weights at the bin
+ * and their rotations to the next are as l->turns. */
 struct places {
-    size_t folded, wave, column, y, beam, end;
+    size_t folded, re, im, rotation_re, rotation_im, y, beam, end;
 };
 
 static struct places places_of(const line *l) {
-    const size_t lanes = l->kernel->lanes, half = l->span / 2;
+    const size_t lanes = l->kernel->lanes, weights = l->vectors * weights_of(l) * lanes;
     struct places at = {.folded = 0};
-    at.wave = at.folded + l->tiles * l->kernel->tile * half * 4;
-    at.column = at.wave + 2 * half * lanes;
-    at.y = at.column + 2 * l->tiles * lanes;
+    at.re = at.folded + l->tiles * l->kernel->tile * l->span / 2 * 4;
+    at.im = at.re + weights;
+    at.rotation_re = at.im + weights;
+    at.rotation_im = at.rotation_re + weights;
+    at.y = at.rotation_im + weights;
     at.beam = at.y + 4 * lanes;
     at.end = at.beam + (2 * l->points + LANES_MOST) / LANES_MOST * LANES_MOST;
     return at;
+}
+
+static size_t weights_in_use(const line *l) {
+    const size_t lanes = l->kernel->lanes;
+    return (l->pairs + lanes - 1) / lanes * weights_of(l) * lanes;
+}
+
+void line_steer(const line *l, uint64_t bin, size_t worker) {
+    const struct places at = places_of(l);
+    float *scratch = l->scratch + worker * l->scratch_floats;
+    const size_t n = weights_in_use(l);
+    sonar_cbf_steer(l->turns, n, bin, scratch + at.re, scratch + at.im);
+    sonar_cbf_steer(l->turns, n, 1, scratch + at.rotation_re, scratch + at.rotation_im);
+}
+
+SONAR_MULTIARCH static void turn(size_t n, const float *rotation_re, const float *rotation_im,
+                                 float *restrict re, float *restrict im) {
+    for (size_t i = 0; i < n; i++) {
+        const float turned = re[i] * rotation_re[i] - im[i] * rotation_im[i];
+        im[i] = re[i] * rotation_im[i] + im[i] * rotation_re[i];
+        re[i] = turned;
+    }
+}
+
+void line_turn(const line *l, size_t worker) {
+    const struct places at = places_of(l);
+    float *scratch = l->scratch + worker * l->scratch_floats;
+    turn(weights_in_use(l), scratch + at.rotation_re, scratch + at.rotation_im, scratch + at.re,
+         scratch + at.im);
 }
 
 typedef float four __attribute__((vector_size(16)));
@@ -160,45 +208,25 @@ static void fold(const line *l, const sonar_c32 *x, const float *g, float *folde
     }
 }
 
-/* The weights of one vector of pairs: of the places, of the tiles' first columns, and the step from
- * column to column. */
-static void steer_vector(const line *l, const uint64_t *half_step, uint64_t bin, float *wave,
-                         float *column, float *step) {
-    const size_t lanes = l->kernel->lanes, half = l->span / 2;
-    uint64_t turns[SPAN_MOST / 2 * LANES_MOST];
-    for (size_t i = 0; i < half; i++)
-        for (size_t p = 0; p < lanes; p++)
-            turns[i * lanes + p] = (2 * i + 1) * half_step[p];
-    sonar_cbf_steer(turns, half * lanes, bin, wave, wave + half * lanes);
-    for (size_t t = 0; t < l->tiles; t++) {
-        const size_t sensor = t * l->kernel->tile * l->span;
-        for (size_t p = 0; p < lanes; p++)
-            turns[p] = (2 * sensor + l->span - 1) * half_step[p];
-        sonar_cbf_steer(turns, lanes, bin, column + t * lanes, column + (l->tiles + t) * lanes);
-    }
-    for (size_t p = 0; p < lanes; p++)
-        turns[p] = 2 * l->span * half_step[p];
-    sonar_cbf_steer(turns, lanes, bin, step, step + lanes);
-}
-
-const sonar_c32 *line_beams(const line *l, const sonar_c32 *x, const float *g, uint64_t bin,
-                            size_t worker) {
+const sonar_c32 *line_beams(const line *l, const sonar_c32 *x, const float *g, size_t worker) {
     const struct places at = places_of(l);
-    const size_t lanes = l->kernel->lanes, half = l->span / 2;
+    const size_t lanes = l->kernel->lanes, half = l->span / 2, row = weights_of(l) * lanes;
     float *scratch = l->scratch + worker * l->scratch_floats;
-    float *wave = scratch + at.wave, *column = scratch + at.column, *y = scratch + at.y;
+    const float *re = scratch + at.re, *im = scratch + at.im;
+    float *y = scratch + at.y;
     sonar_c32 *beam = (sonar_c32 *)(scratch + at.beam);
-    struct pass pass = {.folded = scratch + at.folded,
-                        .tiles = l->tiles,
-                        .half = half,
-                        .cos = wave,
-                        .sin = wave + half * lanes,
-                        .column_re = column,
-                        .column_im = column + l->tiles * lanes,
-                        .y = y};
     fold(l, x, g, scratch + at.folded);
-    for (size_t first = 0; first < l->pairs; first += lanes) {
-        steer_vector(l, l->half_step + first, bin, wave, column, pass.step);
+    for (size_t first = 0; first < l->pairs; first += lanes, re += row, im += row) {
+        const struct pass pass = {.folded = scratch + at.folded,
+                                  .tiles = l->tiles,
+                                  .half = half,
+                                  .cos = re,
+                                  .sin = im,
+                                  .column_re = re + half * lanes,
+                                  .column_im = im + half * lanes,
+                                  .step_re = re + row - lanes,
+                                  .step_im = im + row - lanes,
+                                  .y = y};
         l->kernel->run(&pass);
         for (size_t p = 0; p < lanes && first + p < l->pairs; p++) {
             const struct mirror *pair = &l->pair[first + p];
@@ -224,7 +252,7 @@ void line_destroy(line *l) {
     if (!l)
         return;
     free(l->pair);
-    free(l->half_step);
+    free(l->turns);
     free(l->scratch);
     free(l);
 }
@@ -244,12 +272,12 @@ sonar_code line_create(const sonar_cbf_spec *spec, const sonar_host *host, line 
     l->points = spec->directions;
     l->span = span;
     l->tiles = (spec->sensors + tile - 1) / tile;
-    l->row = (spec->directions + kernel->lanes - 1) / kernel->lanes * kernel->lanes;
+    l->vectors = (spec->directions + kernel->lanes - 1) / kernel->lanes;
     l->scratch_floats = places_of(l).end;
     l->pair = sonar_alloc(l->points, sizeof *l->pair);
-    l->half_step = sonar_alloc(l->row, sizeof *l->half_step);
+    l->turns = sonar_alloc(l->vectors * weights_of(l) * kernel->lanes, sizeof *l->turns);
     l->scratch = sonar_alloc(host->workers * l->scratch_floats, sizeof *l->scratch);
-    if (!l->pair || !l->half_step || !l->scratch) {
+    if (!l->pair || !l->turns || !l->scratch) {
         line_destroy(l);
         return sonar_fail(err, SONAR_ENOMEM, "cbf", "no memory for %zu directions",
                           spec->directions);

@@ -12,7 +12,8 @@ typedef float VECTOR __attribute__((vector_size(LANES * sizeof(float))));
 
 TARGET static void KERNEL(const struct pass *pass) {
     VECTOR y[4] = {{0}}, step[2], v[2], turned;
-    memcpy(step, pass->step, sizeof step);
+    memcpy(&step[0], pass->step_re, sizeof step[0]);
+    memcpy(&step[1], pass->step_im, sizeof step[1]);
     for (size_t t = 0; t < pass->tiles; t++) {
         const float *x = pass->folded + t * pass->half * TILE * 4;
         VECTOR sum[TILE][4] = {{{0}}};
