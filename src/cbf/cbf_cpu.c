@@ -221,6 +221,23 @@ static void keep_line_parts(const struct job *job, const sonar_c32 *beam, size_t
     }
 }
 
+SONAR_MULTIARCH static void add_squares(const sonar_c32 *y, size_t n, double *restrict power) {
+    for (size_t p = 0; p < n; p++)
+        power[p] += (double)y[p].re * (double)y[p].re + (double)y[p].im * (double)y[p].im;
+}
+
+SONAR_MULTIARCH static void add_scaled(const double *power, double scale, size_t n,
+                                       double *restrict energy) {
+    for (size_t p = 0; p < n; p++)
+        energy[p] += scale * power[p];
+}
+
+SONAR_MULTIARCH static void write_scaled(const double *power, double scale, size_t n,
+                                         float *restrict to) {
+    for (size_t p = 0; p < n; p++)
+        to[p] = (float)(scale * power[p]);
+}
+
 /* Powers of all points at one bin, summed over the snapshots; or the parts, kept. */
 static void line_bin(const struct cbf *cbf, size_t bin, size_t worker, double *power) {
     const struct job *job = &cbf->job;
@@ -232,8 +249,7 @@ static void line_bin(const struct cbf *cbf, size_t bin, size_t worker, double *p
         const sonar_c32 *y = line_beams(cbf->line, x, job->shading, worker);
         if (job->part)
             keep_line_parts(job, y, bin, absolute_bin, s);
-        for (size_t p = 0; p < job->points; p++)
-            power[p] += (double)y[p].re * (double)y[p].re + (double)y[p].im * (double)y[p].im;
+        add_squares(y, job->points, power);
     }
 }
 
@@ -250,13 +266,10 @@ static void line_task(void *arg, size_t index, size_t worker) {
         float *lofar = job->lofar ? lofar_row(job, b) : NULL;
         line_bin(cbf, b, worker, power);
         line_turn(cbf->line, worker);
-        for (size_t p = 0; p < job->points && !job->part; p++) {
-            const double scaled = job->power_scale * power[p];
-            if (energy)
-                energy[p] += scaled;
-            if (lofar)
-                lofar[p] = (float)scaled;
-        }
+        if (energy && !job->part)
+            add_scaled(power, job->power_scale, job->points, energy);
+        if (lofar && !job->part)
+            write_scaled(power, job->power_scale, job->points, lofar);
     }
 }
 
