@@ -300,17 +300,32 @@ static void run_general(struct cbf *cbf, const struct job *job, const struct fol
     cbf->host->parallel(cbf->host->ctx, job->blocks * cbf->job.tiles, beam_task, cbf);
 }
 
-/* Looks at a table once for each content. A point without an image costs 10 operations of a sensor
- * in place of 8, and two that are images 10 in place of 16. */
-static void look_for_mirrors(struct fold *fold, const sonar_params *params,
-                             const sonar_manifold *table, size_t points) {
+/* Looks at a table once for each content, range by range, since an image has the same range. A
+ * point without an image costs 10 operations of a sensor in place of 8, two that are images 10 in
+ * place of 16. */
+static void look_for_mirrors(const struct cbf *cbf, const sonar_params *params,
+                             const sonar_manifold *table, size_t ranges, struct fold *fold) {
+    const size_t points = cbf->spec.directions, sensors = cbf->spec.sensors;
     const bool same = fold->known && ((table->made && table->made == fold->made) ||
                                       params->version == fold->version);
-    if (!same)
-        fold->pairs = find_mirrors(table->turns, points, table->sensors, points / 2, fold->pair);
     fold->known = true;
     fold->made = table->made;
     fold->version = params->version;
+    if (same)
+        return;
+    fold->pairs = 0;
+    for (size_t r = 0; r < ranges; r++) {
+        struct mirror *pair = fold->pair + fold->pairs;
+        const size_t found =
+            find_mirrors(table->turns + r * points * sensors, points, sensors, points / 2, pair);
+        for (size_t i = 0; i < found; i++) {
+            pair[i].point += (uint32_t)(r * points);
+            pair[i].image += pair[i].image == NO_POINT ? 0 : (uint32_t)(r * points);
+        }
+        fold->pairs = found ? fold->pairs + found : 0;
+        if (!found)
+            return;
+    }
 }
 
 /* (fs/N) sum over the band, block by block. */
@@ -461,7 +476,7 @@ static void far_field(struct cbf *cbf, sonar_buffer *out, const sonar_work *work
     if (cuts == &cbf->line_cuts) {
         run_line(cbf, &job);
     } else {
-        look_for_mirrors(&cbf->far, params, &params->far_cbf, job.points);
+        look_for_mirrors(cbf, params, &params->far_cbf, 1, &cbf->far);
         run_general(cbf, &job, &cbf->far);
     }
     if (cbf->spec.parts)
@@ -488,7 +503,7 @@ static sonar_code cbf_execute(void *stage, sonar_queue *queue, const sonar_buffe
                      work->params->near_cbf.turns);
         if (cbf->spec.parts)
             take_parts(cbf, work->params, &out[SONAR_CBF_NEARFIELD], &job);
-        look_for_mirrors(&cbf->near, work->params, &work->params->near_cbf, job.points);
+        look_for_mirrors(cbf, work->params, &work->params->near_cbf, cbf->spec.ranges, &cbf->near);
         run_general(cbf, &job, &cbf->near);
         if (!cbf->spec.parts)
             band_energy(cbf, out[SONAR_CBF_NEARFIELD].data);
