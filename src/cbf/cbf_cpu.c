@@ -20,7 +20,6 @@
 #include <string.h>
 
 enum {
-    SLOTS_MOST = 256,    /* of a task */
     TASKS_OF_WORKER = 2, /* at least, where there are enough slots */
     LINE_BINS = 8        /* of a task on the line's path */
 };
@@ -35,7 +34,7 @@ struct fold {
 
 /* Of a worker's task: energies of its slots, and powers of one bin; of points and of images. */
 struct scratch {
-    double energy[2][SLOTS_MOST], power[2][SLOTS_MOST];
+    double energy[2][GENERAL_SLOTS], power[2][GENERAL_SLOTS];
 };
 
 /* A run of bins, counted from the input's first. */
@@ -142,7 +141,7 @@ static void keep_parts(const struct cbf *cbf, const general_input *in, const gen
 
 /* Adds to the Lofar's row of a bin, which the first snapshot begins. */
 static void add_lofar(const struct job *job, const general_slots *slots, size_t bin, bool begin,
-                      double power[2][SLOTS_MOST]) {
+                      double power[2][GENERAL_SLOTS]) {
     float *row = lofar_row(job, bin);
     for (size_t i = 0; i < slots->count; i++) {
         size_t point[2];
@@ -167,7 +166,7 @@ static void add_powers(const struct cbf *cbf, const general_input *in, const gen
 }
 
 static void keep_energies(const struct cbf *cbf, const general_slots *slots,
-                          const struct block *block, double energy[2][SLOTS_MOST]) {
+                          const struct block *block, double energy[2][GENERAL_SLOTS]) {
     double *row = band_row(cbf, block);
     for (size_t i = 0; i < slots->count; i++) {
         size_t point[2];
@@ -278,7 +277,7 @@ static void line_task(void *arg, size_t index, size_t worker) {
 /* Even tiles, enough of them for all workers. */
 static void cut_slots(const struct cbf *cbf, struct job *job) {
     const size_t lanes = general_lanes(cbf->general);
-    const size_t most = general_most(cbf->general, job->pair) / lanes;
+    const size_t most = (job->pair ? GENERAL_SLOTS / 2 : GENERAL_SLOTS) / lanes;
     const size_t wanted =
         (TASKS_OF_WORKER * cbf->host->workers + job->blocks - 1) / sonar_max_size(job->blocks, 1);
     job->vectors = (job->slots + lanes - 1) / lanes;

@@ -19,8 +19,9 @@
 #include "cbf/form.h"
 
 enum {
-    GENERAL_BINS = 128, /* of a block, at most */
-    GENERAL_UNIT = 8    /* blocks of a multiple of it waste nothing */
+    GENERAL_BINS = 128,  /* of a block, at most */
+    GENERAL_SLOTS = 256, /* of a task, at most; of pairs half as many */
+    GENERAL_UNIT = 8     /* blocks of a multiple of it waste nothing */
 };
 
 typedef struct general general;
@@ -40,7 +41,7 @@ typedef struct general_slots {
     const uint64_t *turns;     /* [point][sensor] */
     size_t row;                /* turns from a point to the next */
     const struct mirror *pair; /* [slot] of the table; NULL: slot i is point i */
-    size_t first, count;       /* 1 .. general_most */
+    size_t first, count;       /* 1 .. GENERAL_SLOTS */
 } general_slots;
 
 /* host->choice of "cbf.general" names the instruction set of the kernels; without a choice it is
@@ -49,9 +50,8 @@ sonar_code general_create(const sonar_cbf_spec *spec, const sonar_host *host, ge
                           sonar_error *err);
 void general_destroy(general *g);
 
-/* Slots of one vector, and at most of one task. */
+/* Slots of one vector. */
 size_t general_lanes(const general *g);
-size_t general_most(const general *g, bool folded);
 /* Snapshots of the next task if so many are left: one, or a group. */
 size_t general_group(const general *g, bool folded, size_t left);
 

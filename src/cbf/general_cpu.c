@@ -11,9 +11,8 @@
 enum {
     SENSOR_TILE = 64, /* sensors, or pairs of them, whose weights the first-level cache holds */
     LANES_MOST = 16,
-    GROUP_MOST = 4,                          /* snapshots */
-    POSITIONS = GENERAL_BINS + GENERAL_UNIT, /* of a block's bins in whole tiles */
-    SLOTS_MOST = 256                         /* of a task; folded: half */
+    GROUP_MOST = 4,                         /* snapshots */
+    POSITIONS = GENERAL_BINS + GENERAL_UNIT /* of a block's bins in whole tiles */
 };
 
 #define PLANE(lanes) (SENSOR_TILE * (lanes))
@@ -90,7 +89,7 @@ struct scratch {
     float x[SENSOR_TILE * POSITIONS * GROUP_MOST * 4];
     float up[4 * PLANE(LANES_MOST)], down[4 * PLANE(LANES_MOST)], turn[4 * PLANE(LANES_MOST)];
     uint64_t turns[PLANE(LANES_MOST)];
-    float sum[SLOTS_MOST * POSITIONS * GROUP_MOST * 2];
+    float sum[GENERAL_SLOTS * POSITIONS * GROUP_MOST * 2];
 };
 
 struct general {
@@ -112,7 +111,7 @@ static struct layout layout_of(const general *g, const general_input *in,
     const bool folded = slots->pair != NULL;
     struct layout l = {.shape = &g->kernel->shape[folded][in->snapshots > 1],
                        .planes = folded ? 4 : 2,
-                       .middle = in->bins / 2 / GENERAL_UNIT * GENERAL_UNIT};
+                       .middle = (in->bins + GENERAL_UNIT) / 2 / GENERAL_UNIT * GENERAL_UNIT};
     l.up_tiles = (in->bins - l.middle + l.shape->bins - 1) / l.shape->bins;
     l.down_tiles = l.middle / l.shape->bins;
     l.positions = (l.up_tiles + l.down_tiles) * l.shape->bins;
@@ -178,6 +177,25 @@ static void load_tile(const general *g, const general_input *in, const struct la
         }
 }
 
+static void prefetch(const void *from, size_t bytes) {
+    for (size_t at = 0; at < bytes; at += 64)
+        __builtin_prefetch((const char *)from + at, 0, 2);
+}
+
+/* One share of the input of a tile of sensors, whose rows are too short for a processor to foresee
+ * them. */
+static void prefetch_input(const general *g, const general_input *in, bool folded, size_t share,
+                           size_t shares, size_t first, size_t n) {
+    for (size_t b = in->bins * share / shares; b < in->bins * (share + 1) / shares; b++)
+        for (size_t s = 0; s < in->snapshots; s++) {
+            const sonar_c32 *x =
+                in->x + (ptrdiff_t)s * in->snapshot_stride + (ptrdiff_t)b * in->bin_stride;
+            prefetch(x + first, n * sizeof *x);
+            if (folded)
+                prefetch(x + g->sensors - first - n, n * sizeof *x);
+        }
+}
+
 /* ---- weights --------------------------------------------------------------------------------- */
 
 /* Turns of a vector of slots at n sensors from `first` on, or at their opposites: [sensor][lane].
@@ -196,27 +214,6 @@ static void gather_turns(const general *g, const general_slots *slots, size_t ve
             for (size_t k = 0; k < n; k++)
                 turns[k * lanes + i] = from[first + k];
     }
-}
-
-/* ---- ahead of their use, since neither rows of turns nor of bins are long enough for a processor
- * to see them coming ---- */
-
-static void prefetch(const void *from, size_t bytes) {
-    for (size_t at = 0; at < bytes; at += 64)
-        __builtin_prefetch((const char *)from + at, 0, 2);
-}
-
-/* One share of the input of a tile of sensors. */
-static void prefetch_input(const general *g, const general_input *in, bool folded, size_t share,
-                           size_t shares, size_t first, size_t n) {
-    for (size_t b = in->bins * share / shares; b < in->bins * (share + 1) / shares; b++)
-        for (size_t s = 0; s < in->snapshots; s++) {
-            const sonar_c32 *x =
-                in->x + (ptrdiff_t)s * in->snapshot_stride + (ptrdiff_t)b * in->bin_stride;
-            prefetch(x + first, n * sizeof *x);
-            if (folded)
-                prefetch(x + g->sensors - first - n, n * sizeof *x);
-        }
 }
 
 /* From the weights at the middle bin those at the bin below, and the rotation downwards. */
@@ -309,11 +306,6 @@ void general_beams(const general *g, const general_input *in, const general_slot
 
 size_t general_lanes(const general *g) {
     return g->kernel->lanes;
-}
-
-size_t general_most(const general *g, bool folded) {
-    (void)g;
-    return folded ? SLOTS_MOST / 2 : SLOTS_MOST;
 }
 
 size_t general_group(const general *g, bool folded, size_t left) {
