@@ -148,7 +148,7 @@ static void mvdr_stages(void) {
     spec.white_noise_gain_db = 0;
     spec.music = 2;
     mvdr_takes("MUSIC", spec);
-    spec.solver = SONAR_MVDR_CHOLESKY;
+    spec.solver = SONAR_MVDR_AUTO;
     mvdr_takes("MUSIC, by cuSOLVER", spec);
     spec = mvdr_spec(512, 180, 600, 0);
     spec.dmr = 2;

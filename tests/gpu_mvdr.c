@@ -135,7 +135,7 @@ static void by_library(site *site) {
     } ways[] = {{SONAR_MVDR_JACOBI, 0, 0},
                 {SONAR_MVDR_AUTO, 2, 0},
                 {SONAR_MVDR_JACOBI, 0, 2},
-                {SONAR_MVDR_CHOLESKY, 0, 2}};
+                {SONAR_MVDR_AUTO, 0, 2}};
     const bool any = has_library(site);
     for (size_t i = 0; any && i < (site->quick ? 2 : 5); i++)
         for (size_t k = 0; k < (sensors[i] < 500 ? 4 : 1); k++) {
@@ -190,9 +190,9 @@ static void recorded(site *site) {
         sonar_mvdr_solver solver;
         const site_path *way;
     } cases[] = {{70, SONAR_MVDR_JACOBI, &LIBRARY},
-                 {70, SONAR_MVDR_CHOLESKY, &GRID},
+                 {70, SONAR_MVDR_AUTO, &GRID},
                  {600, SONAR_MVDR_JACOBI, &LIBRARY},
-                 {600, SONAR_MVDR_CHOLESKY, &GRID}};
+                 {600, SONAR_MVDR_AUTO, &GRID}};
     for (size_t i = 0; i < (site->quick ? 2 : 4); i++) {
         mvdr_fixture f, other;
         sonar_error err = {0};
@@ -296,7 +296,7 @@ static void orders_on_grid(site *site) {
         mvdr_fixture f, other;
         const size_t order = orders[i / 3];
         sonar_mvdr_spec spec = mvdr_spec(order, 40, order + 30, 0);
-        spec.bins = 5, spec.solver = SONAR_MVDR_CHOLESKY;
+        spec.bins = 5, spec.solver = SONAR_MVDR_AUTO;
         spec.loading = RULES[i % 3];
         spec.eps = i % 3 == 0 ? 1 : i % 2 ? 0.01 : 1e-4;
         site_take(&BIN);
@@ -324,7 +324,7 @@ static void orders_on_grid(site *site) {
 /* One new snapshot at a time into a small block: products and projections, with both solvers. */
 static void few_of_them(site *site) {
     enum { B = 70, L = 12, WINDOWS = 3 };
-    for (int solver = SONAR_MVDR_JACOBI; solver <= SONAR_MVDR_CHOLESKY; solver++) {
+    for (int solver = SONAR_MVDR_AUTO; solver <= SONAR_MVDR_JACOBI; solver++) {
         mvdr_fixture f;
         sonar_mvdr_spec spec = mvdr_spec(B, 20, L, 0);
         spec.solver = (sonar_mvdr_solver)solver;
@@ -440,7 +440,7 @@ static void counts_of_repeated(site *site) {
         for (int grid = 0; grid < 2; grid++) {
             mvdr_fixture f;
             sonar_mvdr_spec spec = mvdr_spec(orders[i], 3, 2 * orders[i], 0);
-            spec.bins = 4, spec.solver = SONAR_MVDR_CHOLESKY;
+            spec.bins = 4, spec.solver = SONAR_MVDR_AUTO;
             spec.loading = SONAR_LOADING_NOISE, spec.eps = 1;
             site_take(grid ? &GRID : &BIN);
             mvdr_open_alone(&f, site, &spec);
@@ -678,7 +678,7 @@ static const char *wanted_rows; /* those whose "solver rule sensors" contains it
 
 static void time_one(site *site, size_t sensors, size_t snapshots, sonar_mvdr_solver solver,
                      sonar_loading loading) {
-    static const char *const names[] = {"auto", "jacobi", "cholesky"};
+    static const char *const names[] = {"auto", "jacobi"};
     const char *name = site_taken() ? site_taken()->name : names[solver],
                *rule = loading == SONAR_LOADING_TRACE ? "trace" : "noise";
     char row[80];
@@ -754,8 +754,7 @@ static void time_full(site *site) {
         for (int way = 0; way < (sensors[i] > 512 ? 1 : 3); way++)
             for (int loading = SONAR_LOADING_NOISE; loading <= SONAR_LOADING_TRACE; loading++) {
                 site_take(way == 1 ? &GRID : way == 2 ? &BIN : NULL);
-                time_one(site, sensors[i], 2 * sensors[i], SONAR_MVDR_CHOLESKY,
-                         (sonar_loading)loading);
+                time_one(site, sensors[i], 2 * sensors[i], SONAR_MVDR_AUTO, (sonar_loading)loading);
             }
     site_take(NULL);
 }
@@ -766,11 +765,11 @@ static void time_all(site *site, bool huge) {
     printf("%zu bins, %d angles, one new snapshot an update, medians of %d\n", timed_bins, ANGLES,
            RUNS);
     for (size_t i = 0; i < (huge ? 7 : 5); i++)
-        time_one(site, block_of_64[i], 64, SONAR_MVDR_CHOLESKY, SONAR_LOADING_NOISE);
+        time_one(site, block_of_64[i], 64, SONAR_MVDR_AUTO, SONAR_LOADING_NOISE);
     for (size_t i = 0; i < sizeof full / sizeof *full; i++)
-        time_one(site, full[i], 2 * full[i], SONAR_MVDR_CHOLESKY, SONAR_LOADING_TRACE);
+        time_one(site, full[i], 2 * full[i], SONAR_MVDR_AUTO, SONAR_LOADING_TRACE);
     for (size_t i = 0; i < sizeof full / sizeof *full; i++)
-        time_one(site, full[i], 2 * full[i], SONAR_MVDR_CHOLESKY, SONAR_LOADING_NOISE);
+        time_one(site, full[i], 2 * full[i], SONAR_MVDR_AUTO, SONAR_LOADING_NOISE);
     for (size_t i = 0; i < 3; i++)
         time_one(site, full[i], 2 * full[i], SONAR_MVDR_JACOBI, SONAR_LOADING_NOISE);
     time_one(site, 512, 64, SONAR_MVDR_JACOBI, SONAR_LOADING_NOISE);
@@ -787,7 +786,7 @@ static void time_ways(site *site) {
     for (size_t sensors = 64; sensors <= 512; sensors += sensors < 256 ? 64 : 128)
         for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
             site_take(ways[i]);
-            time_one(site, sensors, 2 * sensors, SONAR_MVDR_CHOLESKY, SONAR_LOADING_TRACE);
+            time_one(site, sensors, 2 * sensors, SONAR_MVDR_AUTO, SONAR_LOADING_TRACE);
         }
     site_take(NULL);
 }

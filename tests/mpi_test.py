@@ -547,7 +547,7 @@ def ctl(daemon, *words):
 def changed(ranks, data):
     """A whole run during which values change: messages by window."""
     daemon, part = Daemon(ranks), 3 * FS_HZ
-    steps = ((["set", "sound_speed_mps", "1490"],), (["mask", "+5,20"], ["set", "mvdr.source_count", "aic"]),
+    steps = ((["set", "sound_speed_mps", "1490"],), (["mask", "+5,20"], ["set", "mvdr.source_count", "random_matrix"]),
              (["set", "array.heading_deg", "30"], ["mask", "none"],
               ["set", "cbf.band_hz", "[350, 500]"], ["set", "mvdr.band_hz", "[420, 480]"], ["set", "mvdr.music", "2"]),
              (["set", "cbf.shading", "hann"], ["set", "lofar.band_hz", "[200, 550]"], ["set", "mvdr.band_hz", "[310, 600]"]))

@@ -364,7 +364,7 @@ static const struct {
     {{"mvdr.loading.eps", "0.05"}, false},
     {{"mvdr.loading.known_sources", "1"}, false},
     {{"mvdr.correct_level", "true"}, false},
-    {{"mvdr.source_count", "aic"}, false},
+    {{"mvdr.source_count", "random_matrix"}, false},
     {{"cbf.band_hz", "[640, 900]"}, false},
     {{"cbf.band_bins", "[700, 760]"}, false},
     {{"mvdr.band_hz", "[700, 800]"}, false},

@@ -293,8 +293,7 @@ enum {
 
 typedef enum sonar_mvdr_solver {
     SONAR_MVDR_AUTO = 0, /* the fastest */
-    SONAR_MVDR_JACOBI,   /* eigendecomposition by parallel two-sided Jacobi (thesis 6.5) */
-    SONAR_MVDR_CHOLESKY  /* a triangular factor, and eigenvalues as far as they are wanted */
+    SONAR_MVDR_JACOBI    /* eigendecomposition by parallel two-sided Jacobi (thesis 6.5) */
 } sonar_mvdr_solver;
 
 typedef enum sonar_loading {
@@ -307,7 +306,6 @@ typedef enum sonar_loading {
 typedef enum sonar_source_count {
     SONAR_COUNT_OFF = 0,
     SONAR_COUNT_MDL,          /* minimum description length (Wax and Kailath 1985) */
-    SONAR_COUNT_AIC,          /* Akaike's criterion (the same) */
     SONAR_COUNT_RANDOM_MATRIX /* Nadakuditi and Edelman 2008 */
 } sonar_source_count;
 
@@ -362,13 +360,13 @@ typedef struct sonar_mvdr_spec {
                               image is masked or missing are not used */
     bool correct_level;    /* live; take out what few snapshots and loading do to levels */
     sonar_source_count source_count; /* live */
-    /* SONAR_MODES_*, or the number of dominant modes; the solver is then AUTO or JACOBI. Live, but
+    /* SONAR_MODES_*, or the number of dominant modes. Live, but
      * OFF stays OFF and others stay others unless the stage was made with the JACOBI solver or with
      * a limit on the white noise gain. */
     int dmr;
     sonar_mvdr_noise dmr_noise; /* live */
     /* Least white noise gain of the weights, |w^H a|^2 / (w^H w), in dB re that of equal weights,
-     * B: less than 0; 0: no limit. Not with the Cholesky solver, dominant modes or corrected
+     * B: less than 0; 0: no limit. Not with dominant modes or corrected
      * levels. Live, but a stage that was made without a limit has no room for one. */
     double white_noise_gain_db;
     /* SONAR_MODES_*, or the number of sources; found by Jacobi, whatever the solver. Live, but a

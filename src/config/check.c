@@ -205,18 +205,9 @@ static void check_turns(sonar_loader *l) {
          seconds, turn);
 }
 
-/* Modes need eigenvectors; as many modes as counted sources need a source count. */
+/* As many modes as counted sources need a source count. */
 static void check_modes(sonar_loader *l) {
     const sonar_mvdr_spec *mvdr = &l->config->specs.mvdr;
-    if (mvdr->dmr && mvdr->solver == SONAR_MVDR_CHOLESKY)
-        sonar_report_add(l->report, SONAR_MISTAKE, l->text, sonar_place_of(l, OPT_SOLVER),
-                         "auto or jacobi",
-                         "mvdr.solver: mvdr.dmr needs eigenvectors, which cholesky does not find");
-    if (mvdr->white_noise_gain_db < 0 && mvdr->solver == SONAR_MVDR_CHOLESKY)
-        sonar_report_add(l->report, SONAR_MISTAKE, l->text, sonar_place_of(l, OPT_SOLVER),
-                         "auto or jacobi",
-                         "mvdr.solver: mvdr.white_noise_gain_db needs eigenvectors, which cholesky "
-                         "does not find");
     if (mvdr->white_noise_gain_db < 0 && (mvdr->dmr || mvdr->correct_level))
         sonar_report_add(
             l->report, SONAR_MISTAKE, l->text, sonar_place_of(l, OPT_WHITE_NOISE_GAIN),
@@ -228,7 +219,7 @@ static void check_modes(sonar_loader *l) {
         return;
     if (mvdr->dmr == SONAR_MODES_COUNTED || mvdr->music == SONAR_MODES_COUNTED)
         sonar_report_add(l->report, SONAR_MISTAKE, l->text, sonar_place_of(l, OPT_SOURCE_COUNT),
-                         "mdl, aic or random_matrix",
+                         "mdl or random_matrix",
                          "mvdr.source_count: mvdr.%s: auto takes the sources that it counts",
                          mvdr->dmr == SONAR_MODES_COUNTED ? "dmr" : "music");
 }

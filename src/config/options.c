@@ -367,17 +367,17 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
     [OPT_KNOWN_SOURCES] = {"mvdr.loading.known_sources", LIVE, AT(specs.mvdr.known_sources),
                            INTEGER(0, 65535), .fallback = "0",
                            .help = "Number of sources, if known. It improves the noise estimate."},
-    [OPT_SOLVER] = {"mvdr.solver", AT(specs.mvdr.solver), CHOICE("auto", "jacobi", "cholesky"),
+    [OPT_SOLVER] = {"mvdr.solver", AT(specs.mvdr.solver), CHOICE("auto", "jacobi"),
                     .fallback = "auto",
-                    .help = "cholesky: eigenvalues alone and a triangular factor. jacobi: "
-                            "eigenvectors too, by the thesis's parallel Jacobi rotations. auto: "
-                            "the faster one. The spectra are the same."},
+                    .help = "jacobi: eigenvalues and eigenvectors of each bin, by the thesis's "
+                            "parallel Jacobi rotations. auto: the fastest way to what is wanted. "
+                            "The spectra are the same."},
     [OPT_SOURCE_COUNT] =
         {"mvdr.source_count", LIVE, AT(specs.mvdr.source_count),
-         CHOICE("off", "mdl", "aic", "random_matrix"),
+         CHOICE("off", "mdl", "random_matrix"),
          .computed = "random_matrix if mvdr.dmr or mvdr.music is auto, else off",
          .help = "Count the sources of each bin by its eigenvalues (docs/mvdr.md). mdl: minimum "
-                 "description length, cautious. aic: Akaike's criterion, which counts too many. "
+                 "description length, cautious. "
                  "random_matrix: the rule of Nadakuditi and Edelman, for few snapshots too."},
     [OPT_DMR] = {"mvdr.dmr", LIVE, AT(specs.mvdr.dmr), INTEGER(1, 65535), WORDS("off", "auto"),
                  .fallback = "off",

@@ -15,17 +15,15 @@ static const char where[] = "mvdr_jacobi";
 static sonar_code check_live(const sonar_mvdr_spec *s, sonar_error *err) {
     if (!(s->eps > 0) || !isfinite(s->eps))
         return sonar_fail(err, SONAR_EINVAL, where, "loading eps %g is not positive", s->eps);
-    if (s->dmr < SONAR_MODES_COUNTED || (s->dmr && s->solver == SONAR_MVDR_CHOLESKY) ||
+    if (s->dmr < SONAR_MODES_COUNTED ||
         (s->dmr == SONAR_MODES_COUNTED && s->source_count == SONAR_COUNT_OFF))
-        return sonar_fail(err, SONAR_EINVAL, where,
-                          "dominant modes want the Jacobi solver and, to be counted, a rule");
+        return sonar_fail(err, SONAR_EINVAL, where, "to count dominant modes wants a rule");
     if (!(s->white_noise_gain_db <= 0))
         return sonar_fail(err, SONAR_EINVAL, where, "a white noise gain of %g dB is impossible",
                           s->white_noise_gain_db);
-    if (mvdr_least_gain(s) > 0 && (s->solver == SONAR_MVDR_CHOLESKY || s->dmr || s->correct_level))
+    if (mvdr_least_gain(s) > 0 && (s->dmr || s->correct_level))
         return sonar_fail(err, SONAR_EINVAL, where,
-                          "a limit on the white noise gain wants the Jacobi solver, loading, and "
-                          "levels as they are");
+                          "a limit on the white noise gain wants loading, and levels as they are");
     if (s->music < SONAR_MODES_COUNTED ||
         (s->music == SONAR_MODES_COUNTED && s->source_count == SONAR_COUNT_OFF))
         return sonar_fail(err, SONAR_EINVAL, where, "to count MUSIC's sources wants a rule");

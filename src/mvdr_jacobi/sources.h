@@ -4,10 +4,10 @@
  * how far the eigenvalues beyond the K largest are from those of white noise alone, and add what K
  * sources cost.
  *
- * `mdl` and `aic` (Wax and Kailath, IEEE Trans. ASSP 33, 1985) compare the geometric with the
- * arithmetic mean of p - K eigenvalues from N snapshots:
+ * `mdl` (Wax and Kailath, IEEE Trans. ASSP 33, 1985) compares the geometric with the arithmetic
+ * mean of p - K eigenvalues from N snapshots:
  *
- *     (beta/2) N (p - K) ln(arithmetic/geometric) + v/2 ln N     or     ... + v,   v = K (2p - K)
+ *     (beta/2) N (p - K) ln(arithmetic/geometric) + v/2 ln N,   v = K (2p - K)
  *
  * From fewer snapshots L than sensors n the data matrix is taken the other way round, p = L of N =
  * n: noise alone looks the same from either side. `random_matrix` (Nadakuditi and Edelman, IEEE
@@ -50,13 +50,13 @@ MVDR_BOTH static inline double mvdr_count_by_moments(const mvdr_eigenspectrum *l
     return beta / 4 * t * t / (ratio * ratio) + penalty;
 }
 
-MVDR_BOTH static inline double mvdr_count_by_likelihood(const mvdr_eigenspectrum *l, bool mdl,
-                                                        size_t p, size_t sources, mvdr_rest rest) {
+MVDR_BOTH static inline double mvdr_count_by_likelihood(const mvdr_eigenspectrum *l, size_t p,
+                                                        size_t sources, mvdr_rest rest) {
     const double count = (double)(p - sources), k = (double)sources;
     const double snapshots = l->snapshots > (double)l->n ? l->snapshots : (double)l->n;
     const double parameters = l->real ? k * (2 * (double)p - k + 1) / 2 : k * (2 * (double)p - k);
     const double misfit = count * log(rest.sum / count) - rest.logs;
-    return (l->real ? 0.5 : 1) * snapshots * misfit + parameters * (mdl ? 0.5 * log(snapshots) : 1);
+    return (l->real ? 0.5 : 1) * snapshots * misfit + parameters * 0.5 * log(snapshots);
 }
 
 /* At most one less than there are eigenvalues or snapshots: some noise has to be left. */
@@ -65,7 +65,7 @@ MVDR_BOTH static inline size_t mvdr_count_sources(sonar_source_count rule,
     const double snapshots = l->snapshots > 1 ? l->snapshots : 1;
     const size_t most = l->k < l->n ? l->k : l->n;
     const size_t p = snapshots < (double)most ? (size_t)(snapshots + 0.5) : most;
-    const bool likelihood = rule != SONAR_COUNT_RANDOM_MATRIX;
+    const bool likelihood = rule == SONAR_COUNT_MDL;
     const double nothing = l->k ? MVDR_LEAST_FLOAT64 * l->d[0] : 0; /* rounding */
     mvdr_rest rest = {0, 0, 0};
     double least = 0;
@@ -77,9 +77,8 @@ MVDR_BOTH static inline size_t mvdr_count_sources(sonar_source_count rule,
         rest.logs += likelihood ? log(d) : 0;
         if (i >= p)
             continue;
-        const double cost = likelihood
-                                ? mvdr_count_by_likelihood(l, rule == SONAR_COUNT_MDL, p, i, rest)
-                                : mvdr_count_by_moments(l, i, rest);
+        const double cost = likelihood ? mvdr_count_by_likelihood(l, p, i, rest)
+                                       : mvdr_count_by_moments(l, i, rest);
         if (i + 1 == p || cost <= least)
             least = cost, best = i;
     }

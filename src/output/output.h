@@ -55,7 +55,7 @@ typedef struct sonar_output_spec {
     size_t mvdr_first_bin, mvdr_bins, mvdr_modes;
     double white_noise_gain_db;             /* mvdr.white_noise_gain_db; 0: no limit */
     int music;                              /* MUSIC's sources in a bin; 0: off, -1: counted */
-    const char *source_count;               /* "mdl", "aic", "random_matrix"; NULL: not counted */
+    const char *source_count;               /* "mdl", "random_matrix"; NULL: not counted */
     double cbf_band_hz[2], mvdr_band_hz[2]; /* of the first and the last bin */
     sonar_output_tap tap;
 } sonar_output_spec;

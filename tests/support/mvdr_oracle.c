@@ -101,8 +101,7 @@ double mvdr_oracle_delta(const sonar_mvdr_spec *spec, size_t n, const double *d,
 }
 
 /* Wax and Kailath 1985, of p eigenvalues and N snapshots. */
-static double information(bool mdl, const double *d, size_t p, double snapshots, size_t k,
-                          bool real) {
+static double information(const double *d, size_t p, double snapshots, size_t k, bool real) {
     double arithmetic = 0, geometric = 1;
     for (size_t i = k; i < p; i++) {
         arithmetic += d[i] / (double)(p - k);
@@ -112,7 +111,7 @@ static double information(bool mdl, const double *d, size_t p, double snapshots,
         (real ? 0.5 : 1) * snapshots * (double)(p - k) * log(geometric / arithmetic);
     const double parameters =
         real ? 0.5 * (double)(k * (2 * p - k + 1)) : (double)(k * (2 * p - k));
-    return mdl ? -likelihood + 0.5 * parameters * log(snapshots) : -2 * likelihood + 2 * parameters;
+    return -likelihood + 0.5 * parameters * log(snapshots);
 }
 
 /* Nadakuditi and Edelman 2008, (12) and (13). */
@@ -134,10 +133,9 @@ size_t mvdr_oracle_sources(sonar_source_count rule, size_t n, const double *d, d
     double least = INFINITY;
     size_t best = 0;
     for (size_t k = 0; k < p; k++) {
-        const double cost =
-            rule == SONAR_COUNT_RANDOM_MATRIX
-                ? moments(d, n, snapshots, k, real)
-                : information(rule == SONAR_COUNT_MDL, d, p, fmax(snapshots, (double)n), k, real);
+        const double cost = rule == SONAR_COUNT_RANDOM_MATRIX
+                                ? moments(d, n, snapshots, k, real)
+                                : information(d, p, fmax(snapshots, (double)n), k, real);
         if (cost < least)
             least = cost, best = k;
     }
