@@ -288,5 +288,6 @@ Test(gate, one_owner_has_so_many_places_and_gets_them_back) {
     for (int i = 1; i < 5; i++)
         zmq_close(socket[i]);
     close_hall(&h);
+    unlink(path + strlen("ipc://"));
     rmdir(folder);
 }
