@@ -47,7 +47,8 @@ void *sonar_alloc(size_t count, size_t size);
 void sonar_zero(void *memory, size_t bytes);
 
 /* For programs that receive large messages, called at their start: makes malloc keep freed memory,
- * up to 256 MiB, instead of returning the pages of every message and mapping new ones. */
+ * up to 256 MiB, instead of returning the pages of every message and mapping new ones; where the
+ * process has less than 4 GiB of address space, all threads share one heap. */
 void sonar_keep_freed_memory(void);
 
 /* ---- libraries ------------------------------------------------------------------------------- */

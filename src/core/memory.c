@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 enum { ZEROERS_MOST = 16 };
@@ -69,6 +70,9 @@ void sonar_keep_freed_memory(void) {
 #if defined(__GLIBC__)
     mallopt(M_MMAP_THRESHOLD, 32 << 20); /* the most there is */
     mallopt(M_TRIM_THRESHOLD, 256 << 20);
+    struct rlimit most;
+    if (!getrlimit(RLIMIT_AS, &most) && most.rlim_cur < (rlim_t)4 << 30)
+        mallopt(M_ARENA_MAX, 1); /* a thread's own takes 64 MiB of it, and the next gets no stack */
 #endif
 }
 
