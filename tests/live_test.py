@@ -72,9 +72,9 @@ class Live:
         self.wait_for_child("bench-sender")
         return self.wait_for_child("sonard")
 
-    def end(self, code):
+    def end(self, *codes):
         text = self.text + self.process.communicate(timeout=120)[0]
-        assert self.process.returncode == code, (code, self.process.returncode, text)
+        assert self.process.returncode in codes, (codes, self.process.returncode, text)
         alive = [p for p in self.seen if os.path.exists(f"/proc/{p}")]
         assert not alive, (alive, text)
         left = [name for name in os.listdir(self.folder.name + "/tmp") if not name.startswith("ompi.")]
@@ -300,14 +300,19 @@ def refusals():
 
 
 def the_search():
-    live = Live(*SMALL[2:], "--case", "throughput", "--find=9,16777216", "--trial", "1.5")
-    text, data = live.end(0)
+    held = []
+    for _ in range(20):  # a machine with other work may not hold nine sensors either
+        live = Live(*SMALL[2:], "--case", "throughput", "--find=9,16777216", "--trial", "1.5")
+        text, data = live.end(0, 1)
+        for run in data["live"]:
+            adds_up(run)
+        if held := [r for r in data["live"] if r["held"] and not r["trial"]]:
+            break
+    assert held and live.process.returncode == 0, text
     trials = [r for r in data["live"] if r["trial"]]
     final = [r for r in data["live"] if not r["trial"]]
     assert {r["parameters"]["sensors"] for r in trials + final} == {9} and len(final) == 1, text
     assert [o["case"] for o in data["left_out"]] == ["throughput, 16777216 sensors"], data["left_out"]
-    for run in data["live"]:
-        adds_up(run)
     return data
 
 
