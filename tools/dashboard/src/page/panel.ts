@@ -250,7 +250,7 @@ export class Panel {
             context.fillRect(left - 4, y, 4, 1);
             context.fillText(utcTime(time), left - 6, y);
         }
-        context.fillText("UTC", left - 6, top + height + 2 * letter);
+        context.fillText("UTC", left - 6, top + height + letter); // beside the ticks' labels, not the title below them
     }
 
     /** The horizontal axes; they stand still while rows come. */
