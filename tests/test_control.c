@@ -53,7 +53,7 @@ static rig rig_open_with(const char *control, bool state) {
     write_config(&rig, control, runtime);
     rig.daemon = process_start(&rig.box, "log", "sonard", box_path(&rig.box, "sonard.yaml"), NULL);
     rig.subscriber = subscribe(rig.out, "cbf.azimuth", "status", NULL);
-    cr_assert(receive_until(&rig.subscriber, "status", "uptime_s", 0, 60000, &m));
+    cr_assert(receive_ready(&rig.subscriber, "cbf.azimuth", &m));
     message_free(&m);
     rig.digitiser = digitiser_open(rig.in, SENSORS, 0, SENSORS, FRAME);
     rig.digitiser.frame.fs_hz = FS;

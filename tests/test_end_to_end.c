@@ -33,7 +33,7 @@ static void rig_start(rig *rig) {
         process_start(&rig->box, "sonard.log", "sonard", box_path(&rig->box, "sonard.yaml"), NULL);
     rig->subscriber = subscribe(rig->out, "detections", "status", NULL);
     message first;
-    bool came = receive_until(&rig->subscriber, "status", "uptime_s", 0, 60000, &first);
+    bool came = receive_ready(&rig->subscriber, "detections", &first);
     char *log = box_read(&rig->box, "sonard.log");
     cr_assert(came, "no status came: %s", log);
     free(log);
@@ -201,7 +201,7 @@ static struct scatter run_scatter(const char *cbf, const char *topic, size_t bin
         process_start(&rig.box, "sonard.log", "sonard", box_path(&rig.box, "sonard.yaml"), NULL);
     rig.subscriber = subscribe(rig.out, topic, "status", NULL);
     message first;
-    cr_assert(receive_until(&rig.subscriber, "status", "uptime_s", 0, 60000, &first));
+    cr_assert(receive_ready(&rig.subscriber, topic, &first));
     message_free(&first);
     simulate(&rig, "20");
     size_t row = strcmp(topic, "element.psd") ? 0 : 5 * bins;

@@ -851,7 +851,7 @@ Test(live, reloads_under_a_running_feed_lose_no_window, .timeout = 600) {
     pid_t daemon = process_start(&box, "log", "sonard", box_path(&box, "sonard.yaml"), NULL);
     subscriber s = subscribe(out, "cbf.azimuth", "status", NULL);
     message m;
-    cr_assert(receive_until(&s, "status", "uptime_s", 0, 60000, &m), "no status came");
+    cr_assert(receive_ready(&s, "cbf.azimuth", &m), "no status came");
     message_free(&m);
     digitiser d = digitiser_open(in, SENSORS, 0, SENSORS, FRAME);
     d.frame.fs_hz = FS;

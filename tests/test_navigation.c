@@ -44,7 +44,7 @@ static void rig_open(rig *r, const char *navigation) {
               HEADING_DEG, TURN_DEG_S, SOURCE_DEG);
     r->daemon = process_start(&r->box, "log", "sonard", box_path(&r->box, "sonard.yaml"), NULL);
     r->subscriber = subscribe(r->out, "detections", "cbf.azimuth", "mvdr.azimuth", "status", NULL);
-    bool came = receive_until(&r->subscriber, "status", "uptime_s", 0, 60000, &m);
+    bool came = receive_ready(&r->subscriber, "mvdr.azimuth", &m);
     char *log = box_read(&r->box, "log");
     cr_assert(came, "%s", log);
     free(log);

@@ -248,3 +248,24 @@ bool receive_until(subscriber *subscriber, const char *topic, const char *path, 
         message_free(message);
     }
 }
+
+static bool is_wanted(const cJSON *head, const char *topic) {
+    const cJSON *output = cJSON_GetObjectItemCaseSensitive(head, "output");
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(output, "wanted");
+    for (item = item ? item->child : NULL; item; item = item->next)
+        if (!strncmp(item->valuestring, topic, strlen(topic)))
+            return true;
+    return false;
+}
+
+bool receive_ready(subscriber *subscriber, const char *topic, message *status) {
+    const int64_t until_ns = sonar_monotonic_ns() + (int64_t)60 * 1000000000;
+    while (sonar_monotonic_ns() < until_ns) {
+        if (!receive_until(subscriber, "status", "uptime_s", 0, 60000, status))
+            return false;
+        if (is_wanted(status->head, topic))
+            return true;
+        message_free(status);
+    }
+    return false;
+}

@@ -64,5 +64,9 @@ double header_number(const cJSON *head, const char *path);
  * has expired. The caller frees *message if true. */
 bool receive_until(subscriber *subscriber, const char *topic, const char *path, double value,
                    int timeout_ms, message *message);
+/* Receives until a status comes that says that a topic that begins so is wanted; it may reach a
+ * subscriber before the daemon has read the subscriptions, and windows before that are not
+ * computed. False after a minute. The caller frees *status if true. */
+bool receive_ready(subscriber *subscriber, const char *topic, message *status);
 
 #endif
