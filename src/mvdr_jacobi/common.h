@@ -12,10 +12,6 @@
 extern "C" {
 #endif
 
-/* The usual eps is 1 for the noise rule and 0.01 for the trace rule: where the trace replaces the
- * noise, the configured eps is multiplied by this. */
-#define MVDR_FALLBACK_EPS 0.01
-
 /* New snapshots at a time whose sums the GPU makes with those of several others. */
 #define MVDR_MOST_SEVERAL 16
 

@@ -181,7 +181,7 @@ __global__ void __launch_bounds__(256) follow(view v, uint32_t columns, bool lit
     sliding &s = v.slide[bin];
     const weights weights = weights_of(v, bin);
     const double trace = m && weights.count > 0 ? trace_of(bin_matrix(v, bin, weights), m) : 0;
-    const double delta = loading(v.spec, false, trace / v.n, 0);
+    const double delta = mvdr_delta_by_rule(&v.spec, false, trace / v.n, 0);
     const double weight = 1 / (weights.count * v.images);
     const bool plain = mvdr_plainly_loaded(&v.spec, delta, trace);
     const bool goes_on = plain && little && s.kept && s.age < MVDR_OLDEST &&

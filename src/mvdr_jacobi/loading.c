@@ -5,7 +5,7 @@
  * estimate does not.
  */
 #include "mvdr_jacobi/internal.h"
-#include "mvdr_jacobi/level.h"
+#include "mvdr_jacobi/loading.h"
 
 #include <math.h>
 
@@ -33,59 +33,38 @@ static double median(const double *d, size_t k, size_t n, double snapshots) {
     return (at(d, k, middle[0]) + at(d, k, middle[1])) / 2;
 }
 
-/* R's few non-zero eigenvalues hold the noise of all n dimensions. */
-static double noise_by_median(double median, size_t n, double snapshots) {
-    return median * fmin(1, snapshots / (double)n);
-}
-
-/* What K known sources leave, corrected for the noise that their K dimensions took with them. */
-static double noise_by_count(const double *d, size_t k, size_t n, size_t sources,
-                             double snapshots) {
-    double rest = sources < k ? total(d, sources, k) : 0;
-    return rest / ((double)(n - sources) * (1 - (double)sources / snapshots));
-}
-
-/* By a rule that wants no eigenvalue but their mean; false: it does. */
-static bool by_mean(const sonar_mvdr_spec *spec, double mean, size_t n, double snapshots,
-                    mvdr_load *load) {
-    *load = (mvdr_load){.delta = spec->eps};
-    if (spec->loading == SONAR_LOADING_ABSOLUTE)
-        return true;
-    load->delta = spec->eps * mean;
-    if (spec->loading == SONAR_LOADING_TRACE)
-        return true;
-    load->delta *= MVDR_FALLBACK_EPS;
-    load->fallback = mvdr_falls_back(spec, n, snapshots);
-    return load->fallback;
-}
-
-static mvdr_load by_rule(const sonar_mvdr_spec *spec, const double *d, size_t k, size_t n,
-                         double snapshots) {
+static double noise_of(const sonar_mvdr_spec *spec, const double *d, size_t k, size_t n,
+                       double snapshots) {
     const size_t sources = spec->known_sources;
-    mvdr_load load;
-    if (by_mean(spec, total(d, 0, k) / (double)n, n, snapshots, &load))
-        return load;
-    double noise = sources ? noise_by_count(d, k, n, sources, snapshots)
-                           : noise_by_median(median(d, k, n, snapshots), n, snapshots);
-    return (mvdr_load){.delta = spec->eps * noise};
+    if (!sources)
+        return mvdr_noise_by_median(median(d, k, n, snapshots), n, snapshots);
+    return mvdr_noise_by_count(sources < k ? total(d, sources, k) : 0, n, sources, snapshots);
 }
 
 /* The trace is at least the largest eigenvalue, from which the least delta follows. */
 bool mvdr_loading_by_trace(const sonar_mvdr_spec *spec, double trace, size_t n, double snapshots,
                            mvdr_load *load) {
-    return by_mean(spec, trace / (double)n, n, snapshots, load) && trace > 0 &&
+    const bool fallback = mvdr_falls_back(spec, n, snapshots);
+    *load = (mvdr_load){.delta = mvdr_delta_by_rule(spec, fallback, trace / (double)n, 0),
+                        .fallback = fallback};
+    return !mvdr_loads_by_noise(spec, fallback) && trace > 0 &&
            load->delta >= mvdr_least_delta(trace, 0, 0);
 }
 
 bool mvdr_loading_by_median(const sonar_mvdr_spec *spec, double trace, double median, size_t n,
                             double snapshots, mvdr_load *load) {
-    *load = (mvdr_load){.delta = spec->eps * noise_by_median(median, n, snapshots)};
+    *load = (mvdr_load){.delta = spec->eps * mvdr_noise_by_median(median, n, snapshots)};
     return load->delta >= mvdr_least_delta(trace, median, 0);
 }
 
 mvdr_load mvdr_loading(const sonar_mvdr_spec *spec, const double *d, size_t k, size_t n,
                        double snapshots) {
-    mvdr_load load = by_rule(spec, d, k, n, snapshots);
+    const bool fallback = mvdr_falls_back(spec, n, snapshots);
+    const double noise =
+        mvdr_loads_by_noise(spec, fallback) ? noise_of(spec, d, k, n, snapshots) : 0;
+    mvdr_load load = {.delta =
+                          mvdr_delta_by_rule(spec, fallback, total(d, 0, k) / (double)n, noise),
+                      .fallback = fallback};
     double least = mvdr_least_delta(d[0], median(d, k, n, snapshots), d[k - 1]);
     load.floored = load.delta < least;
     load.delta = fmax(load.delta, least);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* The loading of a bin's matrix and the share of a source's power that is left of it, as in
- * loading.c and level.h; dominant modes in place of loading. */
+ * loading.c; dominant modes in place of loading. */
 #ifndef SONAR_MVDR_JACOBI_LOADING_CUDA_CUH
 #define SONAR_MVDR_JACOBI_LOADING_CUDA_CUH
 
-#include "mvdr_jacobi/level.h"
+#include "mvdr_jacobi/loading.h"
 #include "mvdr_jacobi/matrix_cuda.cuh"
 #include "mvdr_jacobi/modes.h"
 
@@ -31,20 +31,8 @@ __device__ inline double median(const double *d, uint32_t k, uint32_t n, double 
 __device__ inline double noise_of(const sonar_mvdr_spec &spec, const double *d, uint32_t k,
                                   uint32_t n, double snapshots) {
     const uint32_t sources = (uint32_t)min(spec.known_sources, (size_t)n);
-    if (!sources)
-        return median(d, k, n, snapshots) * fmin(1.0, snapshots / n);
-    return total(d, sources, k) / ((double)(n - sources) * (1 - sources / snapshots));
-}
-
-/* delta from the mean eigenvalue or from the noise, which is not looked at where no rule wants it.
- */
-__device__ inline double loading(const sonar_mvdr_spec &spec, bool fallback, double mean,
-                                 double noise) {
-    if (spec.loading == SONAR_LOADING_ABSOLUTE)
-        return spec.eps;
-    if (spec.loading == SONAR_LOADING_TRACE || fallback)
-        return (fallback ? MVDR_FALLBACK_EPS : 1) * spec.eps * mean;
-    return spec.eps * noise;
+    return sources ? mvdr_noise_by_count(total(d, sources, k), n, sources, snapshots)
+                   : mvdr_noise_by_median(median(d, k, n, snapshots), n, snapshots);
 }
 
 struct loaded {
@@ -74,8 +62,8 @@ __device__ inline loaded load(const view &v, uint32_t bin, const double *d,
     const uint32_t k = weights.order;
     const double snapshots = weights.effective * v.images;
     const bool fallback = mvdr_falls_back(&v.spec, v.n, snapshots);
-    const double by_rule =
-        loading(v.spec, fallback, total(d, 0, k) / v.n, noise_of(v.spec, d, k, v.n, snapshots));
+    const double by_rule = mvdr_delta_by_rule(&v.spec, fallback, total(d, 0, k) / v.n,
+                                              noise_of(v.spec, d, k, v.n, snapshots));
     const double least = mvdr_least_delta(d[0], median(d, k, v.n, snapshots), d[k - 1]);
     const double delta = fmax(by_rule, least);
     note_loading(v, bin, delta, d[0]);

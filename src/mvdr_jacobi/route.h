@@ -13,6 +13,7 @@
 #define SONAR_MVDR_JACOBI_ROUTE_H
 
 #include "mvdr_jacobi/common.h"
+#include "mvdr_jacobi/loading.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -78,14 +79,6 @@ mvdr_route_id mvdr_route_of(const mvdr_problem *problem, mvdr_place place,
 
 /* Whether a GPU takes eigenvectors, of the spectrum or of MUSIC, from cuSOLVER. */
 bool mvdr_takes_library(const sonar_mvdr_spec *spec, const mvdr_choices *choices);
-
-/* Whether the trace replaces the noise rule for n sensors and this number of snapshots, mirror
- * images counted. */
-MVDR_BOTH static inline bool mvdr_falls_back(const sonar_mvdr_spec *spec, size_t n,
-                                             double snapshots) {
-    return spec->loading == SONAR_LOADING_NOISE &&
-           (snapshots <= 2 * (double)spec->known_sources + 2 || spec->known_sources >= n);
-}
 
 #ifdef __cplusplus
 }

@@ -75,7 +75,7 @@ __device__ inline void scale_eigenvalues(double *d, uint32_t m, double unit) {
  * the least loading may count. */
 __device__ inline bool settle(const view &v, uint32_t bin, double trace, double noise) {
     bin_state &state = v.bin[bin];
-    state.asked = loading(v.spec, state.fallback, trace / v.n, noise);
+    state.asked = mvdr_delta_by_rule(&v.spec, state.fallback, trace / v.n, noise);
     state.factored = state.asked >= MVDR_LEAST_FLOAT32 * trace;
     if (state.factored)
         set_loading(v, bin, state.asked, trace);
@@ -97,7 +97,7 @@ __device__ inline double noise_found(const view &v, uint32_t bin, const search &
     const double value[2] = {s.value(0) / unit, s.value(1) / unit};
     if (threadIdx.x == 0)
         v.bin[bin].middle[0] = value[0], v.bin[bin].middle[1] = value[1];
-    return (value[0] + value[1]) / 2 * fmin(1.0, snapshots / v.n);
+    return mvdr_noise_by_median((value[0] + value[1]) / 2, v.n, snapshots);
 }
 
 /* A bin's solution: of a matrix of m rows and this trace, worked on as `unit` times it. */
@@ -116,8 +116,9 @@ struct solution {
         if (!state.taken) {
             const double snapshots = weights.effective * v.images;
             fallback = mvdr_falls_back(&v.spec, v.n, snapshots);
-            const bool counts = v.spec.loading == SONAR_LOADING_NOISE && !fallback;
-            asked = loading(v.spec, fallback, trace / v.n, counts ? noise_by_counts(snapshots) : 0);
+            const bool counts = mvdr_loads_by_noise(&v.spec, fallback);
+            asked = mvdr_delta_by_rule(&v.spec, fallback, trace / v.n,
+                                       counts ? noise_by_counts(snapshots) : 0);
         }
         *to = {asked, fallback, false};
         if (!(asked >= MVDR_LEAST_FLOAT32 * trace))
@@ -278,7 +279,7 @@ template <bool VECTORS> __global__ void __launch_bounds__(512, 1) solve(view v, 
             route = v.ascending ? MVDR_ROUTE_CUSOLVER : MVDR_ROUTE_JACOBI;
         else
             route = route_of(!without, v.bin[bin].factored,
-                             v.spec.loading == SONAR_LOADING_NOISE && !loaded.fallback);
+                             mvdr_loads_by_noise(&v.spec, loaded.fallback));
         if (threadIdx.x == 0)
             v.bin[bin].unit = v.spec.dmr ? 1 : unit;
     }
