@@ -137,6 +137,9 @@ static void round_of(sonar_record_kind kind, bool slowly, bool stops) {
     sonar_recorder_ask(recorder, true);
     if (sonar_recorder_start(recorder, &err))
         fail(err.text);
+    sonar_recorder_read(recorder, &end);
+    if (!end.counters.on)
+        fail("samples that come at once are not recorded");
     pthread_create(&filler, NULL, raw ? fill_samples : fill_messages, slowly ? &over : NULL);
     pthread_create(&controller, NULL, control, stops ? &over : NULL);
     pthread_join(filler, NULL);

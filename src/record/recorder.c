@@ -407,7 +407,10 @@ static void *record(void *arg) {
 
 /* ---- the other threads' side ----------------------------------------------------------------- */
 
+/* A recording that is asked for begins here, not when the thread first gets a processor: samples may
+ * come before that. */
 sonar_code sonar_recorder_start(sonar_recorder *r, sonar_error *err) {
+    obey(r);
     const sonar_code code =
         sonar_thread_start(r->host, "sonar-record", -1, record, r, &r->thread, err);
     r->started = !code;
