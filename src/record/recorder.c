@@ -407,8 +407,8 @@ static void *record(void *arg) {
 
 /* ---- the other threads' side ----------------------------------------------------------------- */
 
-/* A recording that is asked for begins here, not when the thread first gets a processor: samples may
- * come before that. */
+/* A recording that is asked for begins here, not when the thread first gets a processor: samples
+ * may come before that. */
 sonar_code sonar_recorder_start(sonar_recorder *r, sonar_error *err) {
     obey(r);
     const sonar_code code =
