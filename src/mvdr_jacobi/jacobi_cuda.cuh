@@ -1,0 +1,767 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Eigenvalues and eigenvectors of many Hermitian matrices in float64 by the block Jacobi method, on
+ * all multiprocessors, from nothing or from the eigenvectors of similar matrices.
+ *
+ * One-sided: R = X X^H, and unitary transformations of X's columns make these orthogonal. They are
+ * then eigenvectors times the roots of the eigenvalues (Hestenes; Drmac and Veselic 2008). X is the
+ * Cholesky factor of R; or, from vectors V that nearly are eigenvectors, V times the factor of
+ * V^H R V, so that its columns nearly are orthogonal. An error of V's orthogonality e is one of e |R|
+ * in this result alone: that of the new vectors does not depend on it, and none adds up over time.
+ *
+ * Columns go in blocks of 16, and blocks in pairs (round-robin): the Gram matrix of a pair's 32
+ * columns is made on the tensor cores, a sweep of 31 rounds of 16 rotations in shared memory makes
+ * it nearly diagonal, and the product of these rotations turns the columns, on the tensor cores. The
+ * pairs of a round are independent. A team of thread blocks, one for each pair of a round, does all
+ * sweeps of a matrix in one launch, with a barrier after each round.
+ *
+ * All sums have one order, so that results repeat to the bit.
+ */
+#ifndef SONAR_MVDR_JACOBI_JACOBI_CUDA_CUH
+#define SONAR_MVDR_JACOBI_JACOBI_CUDA_CUH
+
+#include "mvdr_jacobi/block_cuda.cuh"
+
+namespace mvdr {
+
+constexpr uint32_t JACOBI_BLOCK = 16, JACOBI_PIVOT = 32, JACOBI_PAIRS = 16;
+constexpr uint32_t JACOBI_THREADS = 128, JACOBI_RESIDENT = 4; /* blocks a multiprocessor */
+constexpr uint32_t JACOBI_MOST_SWEEPS = 40;
+constexpr uint32_t PIVOT_LD = 36; /* spreads the fragments of a product over the banks */
+constexpr uint32_t CHOLESKY_THREADS = 512;
+
+/* What is told of a matrix. */
+struct jacobi_record {
+    double residual; /* largest |g_ij| / sqrt(g_ii g_jj) that the last sweep has met */
+    double shift;    /* added to the diagonal, where the matrix is not definite to rounding */
+    uint32_t sweeps;
+    uint32_t converged;
+};
+
+/* Matrices of as many rows, stored with a multiple of 32 rows and columns, which are zeros beyond
+ * their own; so are the results there. */
+struct jacobi_batch {
+    uint32_t rows, order, count; /* order: those stored */
+    uint32_t max_sweeps;
+    complex64 *a;       /* [matrix][order][order] both triangles; destroyed */
+    complex64 *x;       /* the same size; scratch */
+    complex64 *vectors; /* the same size: where warm those of a similar matrix, then the
+                           eigenvectors, column by column in the order of d */
+    const uint32_t *warm; /* [matrix] 1: begin from vectors; NULL: never */
+    double *d;            /* [matrix][order] eigenvalues, descending, none negative */
+    double *own;          /* [matrix][order] scratch: of columns in the order of x */
+    jacobi_record *record;     /* [matrix] */
+    unsigned long long *worst; /* [matrix][JACOBI_MOST_SWEEPS] bits of squares of residuals */
+    uint32_t *arrived;         /* [count + 1] blocks begun, then [team] blocks at its barriers */
+    uint32_t teams, members;   /* blocks of a team; jacobi_fit */
+
+    __device__ size_t first(uint32_t matrix) const { return (size_t)matrix * order * order; }
+    __device__ bool is_warm(uint32_t matrix) const { return warm && warm[matrix]; }
+};
+
+/* ---- fragments from global memory ------------------------------------------------------------ */
+
+/* Rows row.. and columns k.. of a matrix stored column by column. */
+__device__ inline void load_a(fragment_a &a, const complex64 *from, size_t ld, uint32_t row,
+                              uint32_t k) {
+#pragma unroll
+    for (unsigned i = 0; i < 4; i++) {
+        const complex64 x = from[(k + a_column(i)) * ld + row + a_row(i)];
+        a.re[i] = x.re, a.im[i] = x.im;
+    }
+}
+
+/* The same of its conjugate transpose. */
+__device__ inline void load_adjoint(fragment_a &a, const complex64 *from, size_t ld, uint32_t row,
+                                    uint32_t k) {
+#pragma unroll
+    for (unsigned i = 0; i < 4; i++) {
+        const complex64 x = from[(row + a_row(i)) * ld + k + a_column(i)];
+        a.re[i] = x.re, a.im[i] = -x.im;
+    }
+}
+
+__device__ inline void load_b(fragment_b &b, const complex64 *from, size_t ld, uint32_t k,
+                              uint32_t column) {
+#pragma unroll
+    for (unsigned i = 0; i < 2; i++) {
+        const complex64 x = from[(column + b_column()) * ld + k + b_row(i)];
+        b.re[i] = x.re, b.im[i] = x.im;
+    }
+}
+
+/* ---- X from the matrix ----------------------------------------------------------------------- */
+
+constexpr uint32_t TILE_ROWS_64 = 64, TILE_COLUMNS_32 = 32;
+
+/* What the products before the sweeps are: R V, V^H (R V), V L. */
+enum jacobi_product { TIMES_VECTORS, BETWEEN_VECTORS, VECTORS_TIMES_FACTOR };
+
+/* C (16 x 32 at row, column) by one warp; C of BETWEEN_VECTORS is Hermitian. */
+template <jacobi_product WHAT>
+__device__ inline void product_of(const jacobi_batch &b, uint32_t matrix, uint32_t row,
+                                  uint32_t column) {
+    const uint32_t n = b.order;
+    const complex64 *vectors = b.vectors + b.first(matrix);
+    complex64 *a = b.a + b.first(matrix), *x = b.x + b.first(matrix);
+    complex64 *to = WHAT == BETWEEN_VECTORS ? a : x;
+    fragment_c c[4] = {};
+    for (uint32_t k = WHAT == VECTORS_TIMES_FACTOR ? column : 0; k < n; k += 8) {
+        fragment_a left;
+        if (WHAT == BETWEEN_VECTORS)
+            load_adjoint(left, vectors, n, row, k);
+        else
+            load_a(left, WHAT == TIMES_VECTORS ? a : vectors, n, row, k);
+#pragma unroll
+        for (uint32_t j = 0; j < 4; j++) {
+            const uint32_t at = column + 8 * j;
+            fragment_b right;
+            load_b(right,
+                   WHAT == TIMES_VECTORS     ? vectors
+                   : WHAT == BETWEEN_VECTORS ? x
+                                             : a,
+                   n, k, at);
+            if (WHAT == VECTORS_TIMES_FACTOR) /* beyond its diagonal is the matrix */
+#pragma unroll
+                for (unsigned i = 0; i < 2; i++)
+                    if (k + b_row(i) < at + b_column())
+                        right.re[i] = right.im[i] = 0;
+            multiply(c[j], left, right);
+        }
+    }
+#pragma unroll
+    for (uint32_t j = 0; j < 4; j++)
+#pragma unroll
+        for (unsigned e = 0; e < 4; e++) {
+            const uint32_t p = row + c_row(e), q = column + 8 * j + c_column(e);
+            const complex64 value = {c[j].re[e], WHAT == BETWEEN_VECTORS && p == q ? 0 : c[j].im[e]};
+            if (WHAT != BETWEEN_VECTORS || p >= q)
+                to[(size_t)q * n + p] = value;
+            if (WHAT == BETWEEN_VECTORS && p > q)
+                to[(size_t)p * n + q] = conj(value);
+        }
+}
+
+/* Of matrices that begin from vectors; the factor of the others is X itself. A block 64 rows and 32
+ * columns. */
+template <jacobi_product WHAT>
+__global__ void __launch_bounds__(JACOBI_THREADS, 3) jacobi_products(jacobi_batch b) {
+    const uint32_t n = b.order, matrix = blockIdx.z, column = TILE_COLUMNS_32 * blockIdx.y,
+                   row = TILE_ROWS_64 * blockIdx.x + 16 * warp();
+    if (row >= n)
+        return;
+    if (b.is_warm(matrix)) {
+        if (WHAT != BETWEEN_VECTORS || row + 16 > column)
+            product_of<WHAT>(b, matrix, row, column);
+    } else if (WHAT == VECTORS_TIMES_FACTOR) {
+        const complex64 *from = b.a + b.first(matrix);
+        complex64 *to = b.x + b.first(matrix);
+        for (uint32_t e = lane(); e < 16 * TILE_COLUMNS_32; e += WARP) {
+            const uint32_t i = row + e % 16, j = column + e / 16;
+            const size_t at = (size_t)j * n + i;
+            to[at] = i >= j ? from[at] : complex64{0, 0};
+        }
+    }
+}
+
+/* rows x 32 at `panel` <- that times w, 16 rows a warp at a time; of columns from column(c). */
+template <typename AT>
+__device__ inline void turn_columns(AT column, uint32_t begin, uint32_t end, const complex64 *w) {
+    for (uint32_t row = begin + 16 * warp(); row < end; row += 16 * warps()) {
+        fragment_a left[4];
+#pragma unroll
+        for (unsigned k = 0; k < 4; k++)
+#pragma unroll
+            for (unsigned i = 0; i < 4; i++) {
+                const complex64 x = column(8 * k + a_column(i))[row + a_row(i)];
+                left[k].re[i] = x.re, left[k].im[i] = x.im;
+            }
+#pragma unroll
+        for (unsigned j = 0; j < 4; j++) {
+            fragment_c c = {};
+#pragma unroll
+            for (unsigned k = 0; k < 4; k++) {
+                fragment_b right;
+                load_b(right, w, PIVOT_LD, 8 * k, 8 * j);
+                multiply(c, left[k], right);
+            }
+#pragma unroll
+            for (unsigned e = 0; e < 4; e++)
+                column(8 * j + c_column(e))[row + c_row(e)] = {c.re[e], c.im[e]};
+        }
+    }
+}
+
+/* ---- Cholesky -------------------------------------------------------------------------------- */
+
+/* What a lane's pivot must exceed, and what takes its place otherwise. */
+struct pivot_rule {
+    double least, filler;
+};
+
+/* A diagonal square of 32 rows becomes its factor by one warp, lane i having row i and its rule. A
+ * pivot of 0 leaves a column of zeros. Returns whether all are above the least, or that is
+ * infinite. */
+__device__ inline bool factor_square(complex64 *s, pivot_rule rule) {
+    bool fine = true;
+    for (uint32_t k = 0; k < JACOBI_PIVOT; k++) {
+        const double least = __shfl_sync(ALL_LANES, rule.least, k),
+                     filler = __shfl_sync(ALL_LANES, rule.filler, k),
+                     found = s[k * PIVOT_LD + k].re, pivot = found > least ? found : filler;
+        fine = fine && (found > least || isinf(least));
+        const double root = sqrt(pivot), over = pivot > 0 ? 1 / root : 0;
+        complex64 own = s[k * PIVOT_LD + lane()];
+        own = lane() > k ? complex64{own.re * over, own.im * over}
+                         : complex64{lane() == k ? root : 0, 0};
+        __syncwarp();
+        s[k * PIVOT_LD + lane()] = own;
+        __syncwarp();
+        for (uint32_t j = k + 1; j < JACOBI_PIVOT; j++)
+            if (lane() >= j)
+                add_product(s[j * PIVOT_LD + lane()], {-own.re, -own.im},
+                            conj(s[k * PIVOT_LD + j]));
+        __syncwarp();
+    }
+    return fine;
+}
+
+/* w = (L^-1)^H of a square's factor by one warp, lane c having column c of L^-1. */
+__device__ inline void invert_square(const complex64 *s, complex64 *w) {
+    for (uint32_t i = 0; i < JACOBI_PIVOT; i++) {
+        const double diagonal = s[i * PIVOT_LD + i].re;
+        complex64 sum = {lane() == i ? 1. : 0., 0}, other = {0, 0};
+        for (uint32_t k = 0; k < i; k += 2) { /* row k of L^-1 is column k of w */
+            add_product(sum, {-s[k * PIVOT_LD + i].re, -s[k * PIVOT_LD + i].im},
+                        conj(w[k * PIVOT_LD + lane()]));
+            if (k + 1 < i)
+                add_product(other, {-s[(k + 1) * PIVOT_LD + i].re, -s[(k + 1) * PIVOT_LD + i].im},
+                            conj(w[(k + 1) * PIVOT_LD + lane()]));
+        }
+        const double over = diagonal > 0 ? 1 / diagonal : 0;
+        w[i * PIVOT_LD + lane()] = {(sum.re + other.re) * over, -(sum.im + other.im) * over};
+        __syncwarp();
+    }
+}
+
+/* Columns first.. of the factor that are known taken from the panel of 32 columns there. */
+__device__ inline void update_panel(complex64 *a, uint32_t n, uint32_t first) {
+    for (uint32_t row = first + 16 * warp(); row < n; row += 16 * warps()) {
+        fragment_c c[4] = {};
+        for (uint32_t k = 0; k < first; k += 8) {
+            fragment_a left;
+            load_a(left, a, n, row, k);
+#pragma unroll
+            for (uint32_t j = 0; j < 4; j++) {
+                fragment_b right; /* L^H */
+#pragma unroll
+                for (unsigned i = 0; i < 2; i++) {
+                    const complex64 x =
+                        a[(size_t)(k + b_row(i)) * n + first + 8 * j + b_column()];
+                    right.re[i] = -x.re, right.im[i] = x.im;
+                }
+                multiply(c[j], left, right);
+            }
+        }
+#pragma unroll
+        for (uint32_t j = 0; j < 4; j++)
+#pragma unroll
+            for (unsigned e = 0; e < 4; e++) {
+                const uint32_t p = row + c_row(e), q = first + 8 * j + c_column(e);
+                if (p >= q) { /* beyond its diagonal stays the matrix */
+                    complex64 *at = a + (size_t)q * n + p;
+                    *at = {at->re + c[j].re[e], at->im + c[j].im[e]};
+                }
+            }
+    }
+}
+
+/* The lower triangle becomes the factor of the matrix that the upper one has, with `diagonal` and
+ * shift. False: a pivot is no more than rounding leaves. All threads call. */
+__device__ inline bool factor_matrix(complex64 *a, uint32_t rows, uint32_t n,
+                                     const double *diagonal, double shift, bool again, complex64 *s,
+                                     complex64 *w) {
+    __shared__ bool fine;
+    for (uint32_t e = threadIdx.x; again && e < n * n; e += blockDim.x)
+        if (e % n > e / n)
+            a[e] = conj(a[(size_t)(e % n) * n + e / n]);
+    for (uint32_t i = threadIdx.x; again && i < n; i += blockDim.x)
+        a[(size_t)i * n + i] = {diagonal[i] + (i < rows ? shift : 0), 0};
+    __syncthreads();
+    for (uint32_t first = 0; first < n; first += JACOBI_PIVOT) {
+        update_panel(a, n, first);
+        __syncthreads();
+        complex64 *panel = a + (size_t)first * n;
+        for (uint32_t e = threadIdx.x; e < JACOBI_PIVOT * JACOBI_PIVOT; e += blockDim.x) {
+            const uint32_t i = e % JACOBI_PIVOT, j = e / JACOBI_PIVOT;
+            s[j * PIVOT_LD + i] = panel[(size_t)j * n + first + i];
+        }
+        __syncthreads();
+        if (warp() == 0) {
+            pivot_rule rule = {INFINITY, 0}; /* beyond the matrix */
+            if (first + lane() < rows && again)
+                rule = {shift / 4, shift / 4};
+            else if (first + lane() < rows)
+                rule = {n * 0x1p-52 * diagonal[first + lane()], 0};
+            const bool good = factor_square(s, rule);
+            invert_square(s, w);
+            if (lane() == 0)
+                fine = good;
+        }
+        __syncthreads();
+        if (!again && !fine)
+            return false;
+        for (uint32_t e = threadIdx.x; e < JACOBI_PIVOT * JACOBI_PIVOT; e += blockDim.x) {
+            const uint32_t i = e % JACOBI_PIVOT, j = e / JACOBI_PIVOT;
+            if (i >= j)
+                panel[(size_t)j * n + first + i] = s[j * PIVOT_LD + i];
+        }
+        turn_columns([=](uint32_t c) { return panel + (size_t)c * n; }, first + JACOBI_PIVOT, n, w);
+        __syncthreads();
+    }
+    return true;
+}
+
+/* One block a matrix. Where there is nothing at all, the identity's vectors. */
+__global__ void __launch_bounds__(CHOLESKY_THREADS, 1) jacobi_factor(jacobi_batch b) {
+    constexpr double TINY = 1e-280;
+    __shared__ complex64 s[JACOBI_PIVOT * PIVOT_LD], w[JACOBI_PIVOT * PIVOT_LD];
+    const uint32_t n = b.order, matrix = blockIdx.x;
+    complex64 *a = b.a + b.first(matrix);
+    double *diagonal = b.own + (size_t)matrix * n, trace = 0;
+    for (uint32_t i = threadIdx.x; i < n; i += blockDim.x)
+        trace += diagonal[i] = a[(size_t)i * n + i].re;
+    trace = block_sum(trace);
+    const bool definite = factor_matrix(a, b.rows, n, diagonal, 0, false, s, w);
+    const double shift = definite ? 0 : fmax(n * 0x1p-51 * trace, TINY);
+    if (!definite)
+        factor_matrix(a, b.rows, n, diagonal, shift, true, s, w);
+    if (threadIdx.x == 0)
+        b.record[matrix] = {0, shift, 0, 0};
+    for (uint32_t i = threadIdx.x; i < JACOBI_MOST_SWEEPS; i += blockDim.x)
+        b.worst[(size_t)matrix * JACOBI_MOST_SWEEPS + i] = 0;
+    for (uint32_t i = threadIdx.x; matrix == 0 && i <= b.count; i += blockDim.x)
+        b.arrived[i] = 0;
+}
+
+/* ---- sweeps ---------------------------------------------------------------------------------- */
+
+/* x <- c x - conj(w) y, y <- w x + c y on columns. */
+struct pivot_rotation {
+    double c;
+    complex64 w;
+};
+
+/* What a pair of blocks is worked on in, in shared memory. */
+struct pivot_room {
+    complex64 m[JACOBI_PIVOT * PIVOT_LD]; /* Gram matrix: elements above the diagonal */
+    complex64 w[JACOBI_PIVOT * PIVOT_LD]; /* product of the rotations */
+    double d[JACOBI_PIVOT], over[JACOBI_PIVOT]; /* the diagonal, and 1 over it */
+    pivot_rotation rotation[2][JACOBI_PAIRS];   /* of an even and of an odd round */
+};
+
+struct index_pair {
+    uint32_t x, y;
+};
+
+/* Game p of round r among `players`, an even number (circle method); x < y. */
+__device__ inline index_pair jacobi_pair(uint32_t players, uint32_t r, uint32_t p) {
+    const uint32_t ring = players - 1;
+    uint32_t a = p ? r + p : ring, b = r + ring - p;
+    a -= p && a >= ring ? ring : 0;
+    b -= b >= ring ? ring : 0;
+    return {min(a, b), max(a, b)};
+}
+
+/* The same inside a pivot; `across`: of columns of different blocks alone. */
+__device__ inline index_pair pivot_pair(bool across, uint32_t r, uint32_t p) {
+    if (across)
+        return {p, JACOBI_BLOCK + (p + r) % JACOBI_BLOCK};
+    return jacobi_pair(JACOBI_PIVOT, r, p);
+}
+
+/* 1/sqrt(x) to rounding, of a normal number: one step of third order from 20 bits. */
+__device__ inline double fast_rsqrt(double x) {
+    double y;
+    asm("rsqrt.approx.ftz.f64 %0, %1;" : "=d"(y) : "d"(x));
+    const double e = fma(-x * y, y, 1.0);
+    return fma(y * e, fma(e, 0.375, 0.5), y);
+}
+
+/* The rotation by the smaller angle that makes columns of squares dx and dy and product g
+ * orthogonal; the squares become those of the new ones. Without division: with h = dy - dx and
+ * u = 1/sqrt(h^2 + 4 |g|^2), c^2 = (1 + |h| u) / 2 and w = sign(h) g u / c. */
+__device__ inline pivot_rotation orthogonalise(double &dx, double &dy, complex64 g) {
+    constexpr double LEAST2 = 1e-32, TINY = 1e-290;
+    const double g2 = square(g);
+    if (!(g2 > LEAST2 * dx * dy) || !(g2 > TINY))
+        return {1, {0, 0}};
+    const double h = dy - dx, u = fast_rsqrt(fma(h, h, 4 * g2)), c2 = fma(0.5 * fabs(h), u, 0.5),
+                 over = fast_rsqrt(c2), factor = copysign(u * over, h),
+                 change = copysign(g2 * u * over * over, h);
+    dx -= change, dy += change;
+    return {c2 * over, {factor * g.re, factor * g.im}};
+}
+
+__device__ inline void apply(double c, complex64 w, complex64 &x, complex64 &y) {
+    complex64 a = {c * x.re, c * x.im}, b = {c * y.re, c * y.im};
+    add_product(a, {-w.re, w.im}, y);
+    add_product(b, w, x);
+    x = a, y = b;
+}
+
+/* The element of a Hermitian matrix of which those above the diagonal are kept. */
+__device__ inline complex64 element_of(const complex64 *m, uint32_t i, uint32_t j) {
+    return i < j ? m[j * PIVOT_LD + i] : conj(m[i * PIVOT_LD + j]);
+}
+
+__device__ inline void set_element(complex64 *m, uint32_t i, uint32_t j, complex64 x) {
+    if (i < j)
+        m[j * PIVOT_LD + i] = x;
+    else
+        m[i * PIVOT_LD + j] = conj(x);
+}
+
+/* w <- w J for the columns of COUNT pairs from the first one on, by a warp: all are read first, since
+ * the compiler cannot know that they are apart. */
+template <uint32_t COUNT>
+__device__ inline void turn_product(complex64 *w, bool across, uint32_t round, uint32_t first,
+                                    const pivot_rotation *r) {
+    complex64 x[COUNT], y[COUNT];
+    uint32_t at[COUNT], to[COUNT];
+#pragma unroll
+    for (uint32_t i = 0; i < COUNT; i++) {
+        const index_pair pair = pivot_pair(across, round, first + i);
+        at[i] = pair.x * PIVOT_LD + lane(), to[i] = pair.y * PIVOT_LD + lane();
+        x[i] = w[at[i]], y[i] = w[to[i]];
+    }
+#pragma unroll
+    for (uint32_t i = 0; i < COUNT; i++)
+        apply(r[first + i].c, r[first + i].w, x[i], y[i]);
+#pragma unroll
+    for (uint32_t i = 0; i < COUNT; i++)
+        w[at[i]] = x[i], w[to[i]] = y[i];
+}
+
+/* m <- J^H m J for the two by two elements of two different pairs. */
+__device__ inline void turn_elements(complex64 *m, index_pair rows, pivot_rotation left,
+                                     index_pair columns, pivot_rotation right) {
+    complex64 xs = element_of(m, rows.x, columns.x), xt = element_of(m, rows.x, columns.y),
+              ys = element_of(m, rows.y, columns.x), yt = element_of(m, rows.y, columns.y);
+    apply(right.c, right.w, xs, xt);
+    apply(right.c, right.w, ys, yt);
+    apply(left.c, conj(left.w), xs, ys);
+    apply(left.c, conj(left.w), xt, yt);
+    set_element(m, rows.x, columns.x, xs), set_element(m, rows.x, columns.y, xt);
+    set_element(m, rows.y, columns.x, ys), set_element(m, rows.y, columns.y, yt);
+}
+
+/* Columns of the matrix in a pair of blocks. */
+struct pivot_columns {
+    complex64 *low, *high;
+    uint32_t n;
+    __device__ complex64 *operator()(uint32_t c) const {
+        return c < JACOBI_BLOCK ? low + (size_t)c * n : high + (size_t)(c - JACOBI_BLOCK) * n;
+    }
+};
+
+/* Which tiles of 16 x 8 of the Gram matrix a warp makes: those at (0, 0), (0, 8) and (0, 16), or at
+ * (0, 24), (16, 16) and (16, 24); of products of different blocks alone that at (0, 16) or (0, 24).
+ */
+template <bool SECOND, bool ACROSS> struct gram_share {
+    static constexpr unsigned TILES = ACROSS ? 1 : 3;
+    __device__ static constexpr unsigned row(unsigned tile) { return SECOND && tile ? 16 : 0; }
+    __device__ static constexpr unsigned column(unsigned tile) {
+        return ACROSS ? (SECOND ? 24 : 16) : !SECOND ? 8 * tile : tile == 1 ? 16 : 24;
+    }
+    __device__ static constexpr bool needs(unsigned eight) { /* columns */
+        return ACROSS ? eight < 2 || eight == (SECOND ? 3 : 2) : SECOND || eight < 3;
+    }
+};
+
+/* By one warp, over every second 8 rows from `row` on. */
+template <bool SECOND, bool ACROSS>
+__device__ inline void gram_tiles(const pivot_columns &column, uint32_t row, fragment_c c[3]) {
+    using share = gram_share<SECOND, ACROSS>;
+    const complex64 *from[4];
+#pragma unroll
+    for (unsigned j = 0; j < 4; j++)
+        from[j] = column(8 * j + b_column()) + b_row(0);
+#pragma unroll 2
+    for (uint32_t k = row; k < column.n; k += 16) {
+        fragment_a left[2];
+        fragment_b right[4];
+#pragma unroll
+        for (unsigned j = 0; j < 4; j++)
+#pragma unroll
+            for (unsigned i = 0; i < 2 && share::needs(j); i++) {
+                const complex64 x = from[j][k + 4 * i];
+                right[j].re[i] = x.re, right[j].im[i] = x.im;
+                left[j / 2].re[2 * i + j % 2] = x.re, left[j / 2].im[2 * i + j % 2] = -x.im;
+            }
+#pragma unroll
+        for (unsigned tile = 0; tile < share::TILES; tile++)
+            multiply(c[tile], left[share::row(tile) / 16], right[share::column(tile) / 8]);
+    }
+}
+
+template <bool SECOND, bool ACROSS>
+__device__ inline void put_tiles(complex64 *m, const fragment_c c[3], bool add) {
+    using share = gram_share<SECOND, ACROSS>;
+#pragma unroll
+    for (unsigned tile = 0; tile < share::TILES; tile++)
+#pragma unroll
+        for (unsigned e = 0; e < 4; e++) {
+            const uint32_t row = share::row(tile) + c_row(e),
+                           column = share::column(tile) + c_column(e);
+            complex64 &at = m[column * PIVOT_LD + row];
+            at = add ? complex64{at.re + c[tile].re[e], at.im + c[tile].im[e]}
+                     : complex64{c[tile].re[e], c[tile].im[e]};
+        }
+}
+
+/* Elements above the diagonal of the Gram matrix of a pair's columns into m; the first half of the
+ * rows' terms and then the others. All threads call. */
+template <bool ACROSS>
+__device__ inline void gram_above(const pivot_columns &column, complex64 *m) {
+    const uint32_t part = warp() % 2;
+    const bool second = warp() / 2;
+    fragment_c c[3] = {};
+    if (second)
+        gram_tiles<true, ACROSS>(column, 8 * part, c);
+    else
+        gram_tiles<false, ACROSS>(column, 8 * part, c);
+    for (uint32_t turn = 0; turn < 2; turn++) {
+        if (part == turn && second)
+            put_tiles<true, ACROSS>(m, c, turn);
+        else if (part == turn)
+            put_tiles<false, ACROSS>(m, c, turn);
+        __syncthreads();
+    }
+}
+
+/* The Gram matrix of a pair's columns into r, with its diagonal. `across`: of products of different
+ * blocks alone, the others being nearly zeros, and with the diagonal `known`, [column] of the pair.
+ * Returns the largest |g_ij|^2 / (g_ii g_jj). All threads call. */
+__device__ inline double gram_of(const pivot_columns &column, bool across, double known,
+                                 pivot_room &r) {
+    double worst = 0;
+    if (across)
+        gram_above<true>(column, r.m);
+    else
+        gram_above<false>(column, r.m);
+    if (threadIdx.x < JACOBI_PIVOT) {
+        const double d = across ? known : r.m[threadIdx.x * PIVOT_LD + threadIdx.x].re;
+        r.d[threadIdx.x] = d;
+        r.over[threadIdx.x] = d > 0 ? 1 / d : 0;
+    }
+    __syncthreads();
+    for (uint32_t e = threadIdx.x; e < JACOBI_PIVOT * JACOBI_PIVOT; e += JACOBI_THREADS) {
+        const uint32_t i = e % JACOBI_PIVOT, j = e / JACOBI_PIVOT;
+        complex64 &g = r.m[j * PIVOT_LD + i];
+        if (across && i / JACOBI_BLOCK == j / JACOBI_BLOCK)
+            g = {0, 0};
+        else if (i < j)
+            worst = fmax(worst, square(g) * r.over[i] * r.over[j]);
+        r.w[j * PIVOT_LD + i] = {i == j ? 1. : 0., 0};
+    }
+    return block_max(worst);
+}
+
+/* One sweep over the pivot; r.w gets the product of its rotations. While a warp finds the rotations
+ * of a round, the others apply those of the last one to the product. All threads call. */
+__device__ inline void sweep_pivot(pivot_room &r, bool across) {
+    constexpr uint32_t BLOCKS = JACOBI_PAIRS * (JACOBI_PAIRS - 1) / 2;
+    static_assert(BLOCKS <= JACOBI_THREADS, "a thread for each two pairs");
+    const uint32_t rounds = across ? JACOBI_BLOCK : JACOBI_PIVOT - 1;
+    uint32_t left = 0, right = threadIdx.x + 1; /* pairs of this thread */
+    while (left + 1 < JACOBI_PAIRS && right >= JACOBI_PAIRS)
+        left++, right = right - JACOBI_PAIRS + left + 1;
+    for (uint32_t round = 0; round <= rounds; round++) {
+        pivot_rotation *now = r.rotation[round % 2], *last = r.rotation[(round + 1) % 2];
+        if (round < rounds && threadIdx.x < JACOBI_PAIRS) {
+            const index_pair own = pivot_pair(across, round, threadIdx.x);
+            complex64 &g = r.m[own.y * PIVOT_LD + own.x];
+            now[threadIdx.x] = orthogonalise(r.d[own.x], r.d[own.y], g);
+            if (now[threadIdx.x].c < 1 || square(now[threadIdx.x].w) > 0)
+                g = {0, 0};
+        }
+        __syncwarp();
+        if (round && warp())
+            turn_product<5>(r.w, across, round - 1, 5 * (warp() - 1), last);
+        else if (round)
+            turn_product<1>(r.w, across, round - 1, JACOBI_PAIRS - 1, last);
+        __syncthreads();
+        if (round < rounds && threadIdx.x < BLOCKS)
+            turn_elements(r.m, pivot_pair(across, round, left), now[left],
+                          pivot_pair(across, round, right), now[right]);
+        __syncthreads();
+    }
+}
+
+/* Waits for all blocks of a team, which have then seen each other's results. */
+__device__ inline void team_barrier(uint32_t *arrived, uint32_t target) {
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        uint32_t seen;
+        __threadfence();
+        atomicAdd(arrived, 1);
+        do
+            asm volatile("ld.acquire.gpu.u32 %0, [%1];" : "=r"(seen) : "l"(arrived) : "memory");
+        while (seen < target);
+    }
+    __syncthreads();
+}
+
+/* A block's place: blocks take theirs in the order in which they begin, so that a team never waits
+ * for a block that could begin only after it. */
+struct team_place {
+    uint32_t team, member;
+};
+
+__device__ inline team_place take_place(const jacobi_batch &b) {
+    __shared__ uint32_t ticket;
+    if (threadIdx.x == 0)
+        ticket = atomicAdd(b.arrived, 1);
+    __syncthreads();
+    return {ticket / b.members, ticket % b.members};
+}
+
+/* Pairs are left alone whose columns are orthogonal to rounding; sweeps go on until all are. After
+ * one that has found all nearly so, columns of one block are compared in the first round alone. */
+constexpr double ORTHOGONAL2 = 2.25e-30, NEARLY2 = 1e-5;
+
+/* A pair's columns of the matrix at x, of squares d[column]. Returns the square of the residual that
+ * they had. */
+__device__ inline double turn_pair(complex64 *x, uint32_t n, double *d, index_pair pair, bool across,
+                                   pivot_room &r) {
+    const pivot_columns column = {x + (size_t)pair.x * JACOBI_BLOCK * n,
+                                  x + (size_t)pair.y * JACOBI_BLOCK * n, n};
+    const uint32_t own = JACOBI_BLOCK * (threadIdx.x < JACOBI_BLOCK ? pair.x : pair.y) +
+                         threadIdx.x % JACOBI_BLOCK;
+    const bool keeps = threadIdx.x < JACOBI_PIVOT;
+    const double worst = gram_of(column, across, keeps && across ? d[own] : 0, r);
+    if (worst > ORTHOGONAL2) {
+        sweep_pivot(r, across);
+        turn_columns(column, 0, n, r.w);
+    }
+    if (keeps)
+        d[own] = r.d[threadIdx.x];
+    __syncthreads();
+    return worst;
+}
+
+/* A member's part of a sweep over a matrix, *target being where the team's barrier has come to.
+ * Returns the square of the residual. */
+__device__ inline double sweep_matrix(const jacobi_batch &b, team_place place, uint32_t matrix,
+                                      bool nearly, unsigned long long *shared_worst,
+                                      uint32_t *target, pivot_room &r) {
+    const uint32_t n = b.order, blocks = n / JACOBI_BLOCK;
+    complex64 *x = b.x + b.first(matrix);
+    double *d = b.own + (size_t)matrix * n, worst = 0;
+    for (uint32_t round = 0; round + 1 < blocks; round++) {
+        for (uint32_t p = place.member; p < blocks / 2; p += b.members)
+            worst = fmax(worst, turn_pair(x, n, d, jacobi_pair(blocks, round, p), nearly && round,
+                                          r));
+        if (round + 2 == blocks && threadIdx.x == 0)
+            atomicMax(shared_worst, (unsigned long long)__double_as_longlong(worst));
+        *target += b.members;
+        team_barrier(b.arrived + 1 + place.team, *target);
+    }
+    return __longlong_as_double((long long)__ldcg(shared_worst));
+}
+
+/* All sweeps of all matrices; b.teams * b.members blocks. */
+__global__ void __launch_bounds__(JACOBI_THREADS, JACOBI_RESIDENT) jacobi_sweeps(jacobi_batch b) {
+    __shared__ pivot_room r;
+    const team_place place = take_place(b);
+    uint32_t target = 0;
+    for (uint32_t matrix = place.team; matrix < b.count; matrix += b.teams) {
+        unsigned long long *worst = b.worst + (size_t)matrix * JACOBI_MOST_SWEEPS;
+        const uint32_t most = min(b.max_sweeps, JACOBI_MOST_SWEEPS);
+        double found = 1;
+        uint32_t sweeps = 0;
+        while (sweeps < most && found > ORTHOGONAL2) {
+            found = sweep_matrix(b, place, matrix, found <= NEARLY2, worst + sweeps, &target, r);
+            sweeps++;
+        }
+        if (place.member == 0 && threadIdx.x == 0) {
+            jacobi_record &record = b.record[matrix];
+            record.residual = sqrt(found);
+            record.sweeps = sweeps;
+            record.converged = found <= ORTHOGONAL2;
+        }
+    }
+}
+
+/* ---- results --------------------------------------------------------------------------------- */
+
+__device__ inline uint32_t sum_counts(uint32_t value) {
+    for (unsigned offset = WARP / 2; offset; offset /= 2)
+        value += __shfl_xor_sync(ALL_LANES, value, offset);
+    return value;
+}
+
+/* Squares of the columns, a warp each. */
+__global__ void jacobi_norms(jacobi_batch b) {
+    const uint32_t n = b.order, matrix = blockIdx.y, j = blockIdx.x * warps() + warp();
+    if (j >= n)
+        return;
+    const complex64 *x = b.x + b.first(matrix) + (size_t)j * n;
+    double sum = 0;
+    for (uint32_t i = lane(); i < n; i += WARP)
+        sum += square(x[i]);
+    sum = sum_lanes(sum);
+    if (lane() == 0)
+        b.own[(size_t)matrix * n + j] = sum;
+}
+
+/* The columns in falling order, the first of equals first, and as vectors of length 1; a warp each.
+ */
+__global__ void jacobi_order(jacobi_batch b) {
+    const uint32_t n = b.order, matrix = blockIdx.y, j = blockIdx.x * warps() + warp();
+    if (j >= n)
+        return;
+    const complex64 *x = b.x + b.first(matrix) + (size_t)j * n;
+    const double *all = b.own + (size_t)matrix * n, own = all[j];
+    uint32_t place = 0;
+    for (uint32_t i = lane(); i < n; i += WARP)
+        place += all[i] > own || (all[i] == own && i < j);
+    place = sum_counts(place);
+    const double over = own > 0 ? 1 / sqrt(own) : 0;
+    complex64 *to = b.vectors + b.first(matrix) + (size_t)place * n;
+    for (uint32_t i = lane(); i < n; i += WARP)
+        to[i] = {x[i].re * over, x[i].im * over};
+    if (lane() == 0)
+        b.d[(size_t)matrix * n + place] = fmax(own - b.record[matrix].shift, 0.0);
+}
+
+/* ---- host ------------------------------------------------------------------------------------ */
+
+inline void jacobi_fit(jacobi_batch *b, uint32_t resident) {
+    const uint32_t pairs = b->order / JACOBI_PIVOT;
+    b->members = pairs < resident ? pairs : resident;
+    const uint32_t teams = b->members ? resident / b->members : 0;
+    b->teams = teams < b->count ? teams : b->count;
+}
+
+/* Five to eight launches; errors are those of cudaGetLastError. */
+inline void jacobi_run(const jacobi_batch &b, cudaStream_t stream) {
+    const uint32_t n = b.order;
+    const dim3 tiles((n + TILE_ROWS_64 - 1) / TILE_ROWS_64, n / TILE_COLUMNS_32, b.count),
+        columns((n + 7) / 8, b.count);
+    if (!n || !b.count)
+        return;
+    if (b.warm) {
+        jacobi_products<TIMES_VECTORS><<<tiles, JACOBI_THREADS, 0, stream>>>(b);
+        jacobi_products<BETWEEN_VECTORS><<<tiles, JACOBI_THREADS, 0, stream>>>(b);
+    }
+    jacobi_factor<<<b.count, CHOLESKY_THREADS, 0, stream>>>(b);
+    jacobi_products<VECTORS_TIMES_FACTOR><<<tiles, JACOBI_THREADS, 0, stream>>>(b);
+    jacobi_sweeps<<<b.teams * b.members, JACOBI_THREADS, 0, stream>>>(b);
+    jacobi_norms<<<columns, 256, 0, stream>>>(b);
+    jacobi_order<<<columns, 256, 0, stream>>>(b);
+}
+
+} // namespace mvdr
+
+#endif
