@@ -164,9 +164,13 @@ __global__ void __launch_bounds__(JACOBI_THREADS, 3) jacobi_products(jacobi_batc
     }
 }
 
-/* rows x 32 at `panel` <- that times w, 16 rows a warp at a time; of columns from column(c). */
+/* Functions of a kernel that are called, not built in, have the registers for themselves: what does
+ * not fit into these would be read and written over and over, as nothing stays in the first cache.
+ *
+ * rows x 32 at `panel` <- that times w, 16 rows a warp at a time; of columns from column(c). */
 template <typename AT>
-__device__ inline void turn_columns(AT column, uint32_t begin, uint32_t end, const complex64 *w) {
+__device__ __noinline__ void turn_columns(AT column, uint32_t begin, uint32_t end,
+                                          const complex64 *w) {
     for (uint32_t row = begin + 16 * warp(); row < end; row += 16 * warps()) {
         fragment_a left[4];
 #pragma unroll
@@ -199,52 +203,60 @@ struct pivot_rule {
     double least, filler;
 };
 
-/* A diagonal square of 32 rows becomes its factor by one warp, lane i having row i and its rule. A
- * pivot of 0 leaves a column of zeros. Returns whether all are above the least, or that is
- * infinite. */
-__device__ inline bool factor_square(complex64 *s, pivot_rule rule) {
+/* 1/sqrt(x) of a normal number to 20 bits, and from there to rounding by one step of third order. */
+__device__ inline double near_rsqrt(double x) {
+    double y;
+    asm("rsqrt.approx.ftz.f64 %0, %1;" : "=d"(y) : "d"(x));
+    return y;
+}
+
+__device__ inline double refine_rsqrt(double x, double y) {
+    const double e = fma(-x * y, y, 1.0);
+    return fma(y * e, fma(e, 0.375, 0.5), y);
+}
+
+/* The factor L of a square of 32 rows on the diagonal goes to `panel`, column by column n apart, and
+ * (L^-1)^H to w, by elimination in the square and the identity together. Every lane i of every warp
+ * has row i's rule. A pivot of 0 leaves a column of zeros. Destroys s. Returns whether all pivots
+ * are above the least, or that is infinite. All threads call. */
+__device__ __noinline__ bool factor_square(complex64 *s, pivot_rule rule, complex64 *panel,
+                                           uint32_t n, complex64 *w) {
     bool fine = true;
+    double own_over = 0;
     for (uint32_t k = 0; k < JACOBI_PIVOT; k++) {
         const double least = __shfl_sync(ALL_LANES, rule.least, k),
                      filler = __shfl_sync(ALL_LANES, rule.filler, k),
                      found = s[k * PIVOT_LD + k].re, pivot = found > least ? found : filler;
         fine = fine && (found > least || isinf(least));
-        const double root = sqrt(pivot), over = pivot > 0 ? 1 / root : 0;
-        complex64 own = s[k * PIVOT_LD + lane()];
-        own = lane() > k ? complex64{own.re * over, own.im * over}
-                         : complex64{lane() == k ? root : 0, 0};
-        __syncwarp();
-        s[k * PIVOT_LD + lane()] = own;
-        __syncwarp();
-        for (uint32_t j = k + 1; j < JACOBI_PIVOT; j++)
-            if (lane() >= j)
-                add_product(s[j * PIVOT_LD + lane()], {-own.re, -own.im},
-                            conj(s[k * PIVOT_LD + j]));
-        __syncwarp();
+        const double over = pivot > 0 ? refine_rsqrt(pivot, near_rsqrt(pivot)) : 0;
+        own_over = lane() == k ? over : own_over;
+        complex64 column = s[k * PIVOT_LD + lane()], row = w[k * PIVOT_LD + lane()];
+        column = lane() > k ? complex64{column.re * over, column.im * over}
+                            : complex64{lane() == k ? pivot * over : 0, 0};
+        row = {row.re * over, row.im * over};
+        if (warp() == 0 && lane() >= k)
+            panel[(size_t)k * n + lane()] = column;
+        for (uint32_t j = k + 1 + warp(); j < JACOBI_PIVOT; j += warps()) {
+            const complex64 minus = {-__shfl_sync(ALL_LANES, column.re, j),
+                                     __shfl_sync(ALL_LANES, column.im, j)}; /* -conj(L_jk) */
+            complex64 square = s[j * PIVOT_LD + lane()], inverse = w[j * PIVOT_LD + lane()];
+            add_product(square, minus, column);
+            add_product(inverse, minus, row);
+            s[j * PIVOT_LD + lane()] = square, w[j * PIVOT_LD + lane()] = inverse;
+        }
+        __syncthreads();
     }
+    for (uint32_t k = warp(); k < JACOBI_PIVOT; k += warps()) {
+        const double over = __shfl_sync(ALL_LANES, own_over, k);
+        complex64 &x = w[k * PIVOT_LD + lane()];
+        x = {x.re * over, x.im * over};
+    }
+    __syncthreads();
     return fine;
 }
 
-/* w = (L^-1)^H of a square's factor by one warp, lane c having column c of L^-1. */
-__device__ inline void invert_square(const complex64 *s, complex64 *w) {
-    for (uint32_t i = 0; i < JACOBI_PIVOT; i++) {
-        const double diagonal = s[i * PIVOT_LD + i].re;
-        complex64 sum = {lane() == i ? 1. : 0., 0}, other = {0, 0};
-        for (uint32_t k = 0; k < i; k += 2) { /* row k of L^-1 is column k of w */
-            add_product(sum, {-s[k * PIVOT_LD + i].re, -s[k * PIVOT_LD + i].im},
-                        conj(w[k * PIVOT_LD + lane()]));
-            if (k + 1 < i)
-                add_product(other, {-s[(k + 1) * PIVOT_LD + i].re, -s[(k + 1) * PIVOT_LD + i].im},
-                            conj(w[(k + 1) * PIVOT_LD + lane()]));
-        }
-        const double over = diagonal > 0 ? 1 / diagonal : 0;
-        w[i * PIVOT_LD + lane()] = {(sum.re + other.re) * over, -(sum.im + other.im) * over};
-        __syncwarp();
-    }
-}
-
 /* Columns first.. of the factor that are known taken from the panel of 32 columns there. */
-__device__ inline void update_panel(complex64 *a, uint32_t n, uint32_t first) {
+__device__ __noinline__ void update_panel(complex64 *a, uint32_t n, uint32_t first) {
     for (uint32_t row = first + 16 * warp(); row < n; row += 16 * warps()) {
         fragment_c c[4] = {};
         for (uint32_t k = 0; k < first; k += 8) {
@@ -280,7 +292,6 @@ __device__ inline void update_panel(complex64 *a, uint32_t n, uint32_t first) {
 __device__ inline bool factor_matrix(complex64 *a, uint32_t rows, uint32_t n,
                                      const double *diagonal, double shift, bool again, complex64 *s,
                                      complex64 *w) {
-    __shared__ bool fine;
     for (uint32_t e = threadIdx.x; again && e < n * n; e += blockDim.x)
         if (e % n > e / n)
             a[e] = conj(a[(size_t)(e % n) * n + e / n]);
@@ -294,27 +305,16 @@ __device__ inline bool factor_matrix(complex64 *a, uint32_t rows, uint32_t n,
         for (uint32_t e = threadIdx.x; e < JACOBI_PIVOT * JACOBI_PIVOT; e += blockDim.x) {
             const uint32_t i = e % JACOBI_PIVOT, j = e / JACOBI_PIVOT;
             s[j * PIVOT_LD + i] = panel[(size_t)j * n + first + i];
+            w[j * PIVOT_LD + i] = {i == j ? 1. : 0., 0};
         }
         __syncthreads();
-        if (warp() == 0) {
-            pivot_rule rule = {INFINITY, 0}; /* beyond the matrix */
-            if (first + lane() < rows && again)
-                rule = {shift / 4, shift / 4};
-            else if (first + lane() < rows)
-                rule = {n * 0x1p-52 * diagonal[first + lane()], 0};
-            const bool good = factor_square(s, rule);
-            invert_square(s, w);
-            if (lane() == 0)
-                fine = good;
-        }
-        __syncthreads();
-        if (!again && !fine)
+        pivot_rule rule = {INFINITY, 0}; /* beyond the matrix */
+        if (first + lane() < rows && again)
+            rule = {shift / 4, shift / 4};
+        else if (first + lane() < rows)
+            rule = {n * 0x1p-52 * diagonal[first + lane()], 0};
+        if (!factor_square(s, rule, panel + first, n, w) && !again)
             return false;
-        for (uint32_t e = threadIdx.x; e < JACOBI_PIVOT * JACOBI_PIVOT; e += blockDim.x) {
-            const uint32_t i = e % JACOBI_PIVOT, j = e / JACOBI_PIVOT;
-            if (i >= j)
-                panel[(size_t)j * n + first + i] = s[j * PIVOT_LD + i];
-        }
         turn_columns([=](uint32_t c) { return panel + (size_t)c * n; }, first + JACOBI_PIVOT, n, w);
         __syncthreads();
     }
@@ -351,13 +351,15 @@ struct pivot_rotation {
     complex64 w;
 };
 
-/* What a pair of blocks is worked on in, in shared memory. */
-struct pivot_room {
-    complex64 m[JACOBI_PIVOT * PIVOT_LD]; /* Gram matrix: elements above the diagonal */
-    complex64 w[JACOBI_PIVOT * PIVOT_LD]; /* product of the rotations */
-    double d[JACOBI_PIVOT], over[JACOBI_PIVOT]; /* the diagonal, and 1 over it */
-    pivot_rotation rotation[2][JACOBI_PAIRS];   /* of an even and of an odd round */
-};
+/*
+ * Inside a pivot columns have places: game p is that of the columns at places p and 16 + p, and they
+ * move on after each round, so that every thread reads where it has read before. An element of the
+ * Gram matrix is kept by its places: those of two different games p < q in four rows, by whether each
+ * one's place is the lower or the upper, and last those of the games themselves.
+ */
+constexpr uint32_t TWO_GAMES = JACOBI_PAIRS * (JACOBI_PAIRS - 1) / 2,
+                   ELEMENTS = 4 * TWO_GAMES + JACOBI_PAIRS;
+static_assert(TWO_GAMES <= JACOBI_THREADS, "a thread for each two games");
 
 struct index_pair {
     uint32_t x, y;
@@ -372,34 +374,101 @@ __device__ inline index_pair jacobi_pair(uint32_t players, uint32_t r, uint32_t 
     return {min(a, b), max(a, b)};
 }
 
-/* The same inside a pivot; `across`: of columns of different blocks alone. */
-__device__ inline index_pair pivot_pair(bool across, uint32_t r, uint32_t p) {
+/* Where a column goes after a round: all meet all, the one at 0 staying; `across`: those of the
+ * second block meet all of the first. After 31 or 16 rounds all are back. */
+__device__ inline uint32_t next_place(bool across, uint32_t place) {
+    constexpr uint32_t P = JACOBI_PAIRS;
     if (across)
-        return {p, JACOBI_BLOCK + (p + r) % JACOBI_BLOCK};
-    return jacobi_pair(JACOBI_PIVOT, r, p);
+        return place < P ? place : P + (place + P - 1) % P;
+    if (place < P)
+        return place == 0 ? 0 : place + 1 < P ? place + 1 : 2 * P - 1;
+    return place == P ? 1 : place - 1;
 }
 
-/* 1/sqrt(x) to rounding, of a normal number: one step of third order from 20 bits. */
-__device__ inline double fast_rsqrt(double x) {
-    double y;
-    asm("rsqrt.approx.ftz.f64 %0, %1;" : "=d"(y) : "d"(x));
-    const double e = fma(-x * y, y, 1.0);
-    return fma(y * e, fma(e, 0.375, 0.5), y);
+/* The columns of game p in a round. */
+__device__ inline index_pair players_of(bool across, uint32_t round, uint32_t p) {
+    constexpr uint32_t P = JACOBI_PAIRS, RING = 2 * P - 1;
+    if (across)
+        return {p, P + (p + round) % P};
+    uint32_t low = p ? p - 1 + RING - round : 0, high = 2 * P - 2 - p + RING - round; /* in the ring */
+    low -= low >= RING ? RING : 0, high -= high >= RING ? RING : 0;
+    low = low < P - 1 ? low + 1 : 3 * P - 2 - low, high = high < P - 1 ? high + 1 : 3 * P - 2 - high;
+    return {p ? low : 0, high};
 }
+
+struct element_place {
+    uint32_t at;
+    bool conjugated;
+};
+
+/* Of the element at two places. */
+__device__ inline element_place place_of(uint32_t i, uint32_t j) {
+    const uint32_t p = i % JACOBI_PAIRS, q = j % JACOBI_PAIRS, upper = i / JACOBI_PAIRS,
+                   other = j / JACOBI_PAIRS, low = min(p, q), high = max(p, q);
+    if (p == q)
+        return {4 * TWO_GAMES + p, upper > 0};
+    const uint32_t row = p < q ? 2 * upper + other : 2 * other + upper;
+    return {row * TWO_GAMES + low * (2 * JACOBI_PAIRS - 1 - low) / 2 + high - low - 1, p > q};
+}
+
+__device__ inline complex64 conj_if(bool wanted, complex64 x) {
+    return {x.re, wanted ? -x.im : x.im};
+}
+
+/* Two games p < q, and where their four elements go after a round, with MIRRORED where conjugated. */
+struct two_games {
+    uint8_t p, q;
+    uint16_t to[4];
+};
+constexpr uint16_t MIRRORED = 0x8000;
+
+__device__ inline two_games games_of(uint32_t index, bool across) {
+    uint32_t p = 0, q = index + 1;
+    two_games own;
+    while (p + 1 < JACOBI_PAIRS && q >= JACOBI_PAIRS)
+        p++, q = q - JACOBI_PAIRS + p + 1;
+    own.p = (uint8_t)p, own.q = (uint8_t)q;
+#pragma unroll
+    for (uint32_t row = 0; row < 4; row++) {
+        const element_place to = place_of(next_place(across, p + JACOBI_PAIRS * (row / 2)),
+                                          next_place(across, q + JACOBI_PAIRS * (row % 2)));
+        own.to[row] = (uint16_t)(to.at | (to.conjugated ? MIRRORED : 0));
+    }
+    return own;
+}
+
+/* What a pair of blocks is worked on in, in shared memory. */
+struct pivot_room {
+    union {
+        complex64 e[2][ELEMENTS]; /* before an even and before an odd round */
+        complex64 t[JACOBI_PIVOT * PIVOT_LD]; /* in straighten */
+    };
+    double d[2][JACOBI_PIVOT]; /* the diagonal, by places */
+    double over[JACOBI_PIVOT]; /* 1 over it, at the start */
+    complex64 w[JACOBI_PIVOT * PIVOT_LD]; /* product of the rotations */
+    pivot_rotation rotation[2][JACOBI_PAIRS]; /* of an even and of an odd round */
+    two_games games[2][JACOBI_THREADS];       /* [across], by threads; as long as the kernel */
+    bool turned;                              /* by more than half of the digits */
+};
 
 /* The rotation by the smaller angle that makes columns of squares dx and dy and product g
  * orthogonal; the squares become those of the new ones. Without division: with h = dy - dx and
- * u = 1/sqrt(h^2 + 4 |g|^2), c^2 = (1 + |h| u) / 2 and w = sign(h) g u / c. */
+ * u = 1/sqrt(h^2 + 4 |g|^2), c^2 = (1 + |h| u) / 2 and w = sign(h) g u / c. A last step makes
+ * c^2 + |w|^2 1 to rounding of c alone: small rotations must not change lengths. Everybody waits for
+ * this: 1/c begins from u's first approximation. */
 __device__ inline pivot_rotation orthogonalise(double &dx, double &dy, complex64 g) {
     constexpr double LEAST2 = 1e-32, TINY = 1e-290;
     const double g2 = square(g);
     if (!(g2 > LEAST2 * dx * dy) || !(g2 > TINY))
         return {1, {0, 0}};
-    const double h = dy - dx, u = fast_rsqrt(fma(h, h, 4 * g2)), c2 = fma(0.5 * fabs(h), u, 0.5),
-                 over = fast_rsqrt(c2), factor = copysign(u * over, h),
-                 change = copysign(g2 * u * over * over, h);
+    const double h = dy - dx, half = 0.5 * fabs(h), x = fma(h, h, 4 * g2), about = near_rsqrt(x),
+                 u = refine_rsqrt(x, about), c2 = fma(half, u, 0.5),
+                 over = refine_rsqrt(c2, near_rsqrt(fma(half, about, 0.5))),
+                 factor = copysign(u * over, h), c = c2 * over,
+                 missing = fma(-c, c, 1.0) - (g2 * factor) * factor,
+                 change = (factor * g2) * over;
     dx -= change, dy += change;
-    return {c2 * over, {factor * g.re, factor * g.im}};
+    return {fma(0.5 * over, missing, c), {factor * g.re, factor * g.im}};
 }
 
 __device__ inline void apply(double c, complex64 w, complex64 &x, complex64 &y) {
@@ -409,20 +478,8 @@ __device__ inline void apply(double c, complex64 w, complex64 &x, complex64 &y) 
     x = a, y = b;
 }
 
-/* The element of a Hermitian matrix of which those above the diagonal are kept. */
-__device__ inline complex64 element_of(const complex64 *m, uint32_t i, uint32_t j) {
-    return i < j ? m[j * PIVOT_LD + i] : conj(m[i * PIVOT_LD + j]);
-}
-
-__device__ inline void set_element(complex64 *m, uint32_t i, uint32_t j, complex64 x) {
-    if (i < j)
-        m[j * PIVOT_LD + i] = x;
-    else
-        m[i * PIVOT_LD + j] = conj(x);
-}
-
-/* w <- w J for the columns of COUNT pairs from the first one on, by a warp: all are read first, since
- * the compiler cannot know that they are apart. */
+/* w <- w J for the columns of COUNT games from the first one on, by a warp: all are read first,
+ * since the compiler cannot know that they are apart. */
 template <uint32_t COUNT>
 __device__ inline void turn_product(complex64 *w, bool across, uint32_t round, uint32_t first,
                                     const pivot_rotation *r) {
@@ -430,7 +487,7 @@ __device__ inline void turn_product(complex64 *w, bool across, uint32_t round, u
     uint32_t at[COUNT], to[COUNT];
 #pragma unroll
     for (uint32_t i = 0; i < COUNT; i++) {
-        const index_pair pair = pivot_pair(across, round, first + i);
+        const index_pair pair = players_of(across, round, first + i);
         at[i] = pair.x * PIVOT_LD + lane(), to[i] = pair.y * PIVOT_LD + lane();
         x[i] = w[at[i]], y[i] = w[to[i]];
     }
@@ -442,17 +499,22 @@ __device__ inline void turn_product(complex64 *w, bool across, uint32_t round, u
         w[at[i]] = x[i], w[to[i]] = y[i];
 }
 
-/* m <- J^H m J for the two by two elements of two different pairs. */
-__device__ inline void turn_elements(complex64 *m, index_pair rows, pivot_rotation left,
-                                     index_pair columns, pivot_rotation right) {
-    complex64 xs = element_of(m, rows.x, columns.x), xt = element_of(m, rows.x, columns.y),
-              ys = element_of(m, rows.y, columns.x), yt = element_of(m, rows.y, columns.y);
-    apply(right.c, right.w, xs, xt);
-    apply(right.c, right.w, ys, yt);
-    apply(left.c, conj(left.w), xs, ys);
-    apply(left.c, conj(left.w), xt, yt);
-    set_element(m, rows.x, columns.x, xs), set_element(m, rows.x, columns.y, xt);
-    set_element(m, rows.y, columns.x, ys), set_element(m, rows.y, columns.y, yt);
+/* e <- J^H e J for the elements of two games, to their next places. */
+__device__ inline void turn_elements(const complex64 *e, complex64 *next, const two_games &own,
+                                     const pivot_rotation *r) {
+    const uint32_t at = threadIdx.x;
+    const pivot_rotation left = r[own.p], right = r[own.q];
+    complex64 x[4];
+#pragma unroll
+    for (uint32_t row = 0; row < 4; row++)
+        x[row] = e[row * TWO_GAMES + at];
+    apply(right.c, right.w, x[0], x[1]);
+    apply(right.c, right.w, x[2], x[3]);
+    apply(left.c, conj(left.w), x[0], x[2]);
+    apply(left.c, conj(left.w), x[1], x[3]);
+#pragma unroll
+    for (uint32_t row = 0; row < 4; row++)
+        next[own.to[row] & ~MIRRORED] = conj_if(own.to[row] & MIRRORED, x[row]);
 }
 
 /* Columns of the matrix in a pair of blocks. */
@@ -505,7 +567,7 @@ __device__ inline void gram_tiles(const pivot_columns &column, uint32_t row, fra
 }
 
 template <bool SECOND, bool ACROSS>
-__device__ inline void put_tiles(complex64 *m, const fragment_c c[3], bool add) {
+__device__ inline void put_tiles(pivot_room &r, const fragment_c c[3], bool add) {
     using share = gram_share<SECOND, ACROSS>;
 #pragma unroll
     for (unsigned tile = 0; tile < share::TILES; tile++)
@@ -513,16 +575,20 @@ __device__ inline void put_tiles(complex64 *m, const fragment_c c[3], bool add) 
         for (unsigned e = 0; e < 4; e++) {
             const uint32_t row = share::row(tile) + c_row(e),
                            column = share::column(tile) + c_column(e);
-            complex64 &at = m[column * PIVOT_LD + row];
-            at = add ? complex64{at.re + c[tile].re[e], at.im + c[tile].im[e]}
-                     : complex64{c[tile].re[e], c[tile].im[e]};
+            const element_place place = place_of(row, column);
+            const complex64 x = conj_if(place.conjugated, {c[tile].re[e], c[tile].im[e]});
+            complex64 &at = r.e[0][place.at];
+            if (row < column)
+                at = add ? complex64{at.re + x.re, at.im + x.im} : x;
+            else if (row == column)
+                r.d[0][row] = add ? r.d[0][row] + x.re : x.re;
         }
 }
 
-/* Elements above the diagonal of the Gram matrix of a pair's columns into m; the first half of the
- * rows' terms and then the others. All threads call. */
+/* The Gram matrix of a pair's columns into r; the first half of the rows' terms and then the others.
+ * All threads call. */
 template <bool ACROSS>
-__device__ inline void gram_above(const pivot_columns &column, complex64 *m) {
+__device__ inline void gram_above(const pivot_columns &column, pivot_room &r) {
     const uint32_t part = warp() % 2;
     const bool second = warp() / 2;
     fragment_c c[3] = {};
@@ -532,68 +598,114 @@ __device__ inline void gram_above(const pivot_columns &column, complex64 *m) {
         gram_tiles<false, ACROSS>(column, 8 * part, c);
     for (uint32_t turn = 0; turn < 2; turn++) {
         if (part == turn && second)
-            put_tiles<true, ACROSS>(m, c, turn);
+            put_tiles<true, ACROSS>(r, c, turn);
         else if (part == turn)
-            put_tiles<false, ACROSS>(m, c, turn);
+            put_tiles<false, ACROSS>(r, c, turn);
         __syncthreads();
     }
 }
 
 /* The Gram matrix of a pair's columns into r, with its diagonal. `across`: of products of different
- * blocks alone, the others being nearly zeros, and with the diagonal `known`, [column] of the pair.
+ * blocks alone, the others being nearly zeros, and with the diagonal `known` of the thread's column.
  * Returns the largest |g_ij|^2 / (g_ii g_jj). All threads call. */
-__device__ inline double gram_of(const pivot_columns &column, bool across, double known,
-                                 pivot_room &r) {
+__device__ __noinline__ double gram_of(pivot_columns column, bool across, double known,
+                                       pivot_room &r) {
+    constexpr uint32_t P = JACOBI_PAIRS;
     double worst = 0;
     if (across)
-        gram_above<true>(column, r.m);
+        gram_above<true>(column, r);
     else
-        gram_above<false>(column, r.m);
+        gram_above<false>(column, r);
     if (threadIdx.x < JACOBI_PIVOT) {
-        const double d = across ? known : r.m[threadIdx.x * PIVOT_LD + threadIdx.x].re;
-        r.d[threadIdx.x] = d;
+        if (across)
+            r.d[0][threadIdx.x] = known;
+        const double d = r.d[0][threadIdx.x];
         r.over[threadIdx.x] = d > 0 ? 1 / d : 0;
     }
+    for (uint32_t i = threadIdx.x; across && i < TWO_GAMES; i += JACOBI_THREADS)
+        r.e[0][i] = r.e[0][3 * TWO_GAMES + i] = {0, 0};
+    for (uint32_t i = threadIdx.x; i < JACOBI_PIVOT * JACOBI_PIVOT; i += JACOBI_THREADS)
+        r.w[i / JACOBI_PIVOT * PIVOT_LD + i % JACOBI_PIVOT] = {i % (JACOBI_PIVOT + 1) ? 0. : 1., 0};
     __syncthreads();
-    for (uint32_t e = threadIdx.x; e < JACOBI_PIVOT * JACOBI_PIVOT; e += JACOBI_THREADS) {
-        const uint32_t i = e % JACOBI_PIVOT, j = e / JACOBI_PIVOT;
-        complex64 &g = r.m[j * PIVOT_LD + i];
-        if (across && i / JACOBI_BLOCK == j / JACOBI_BLOCK)
-            g = {0, 0};
-        else if (i < j)
-            worst = fmax(worst, square(g) * r.over[i] * r.over[j]);
-        r.w[j * PIVOT_LD + i] = {i == j ? 1. : 0., 0};
-    }
+    const two_games own = r.games[across][threadIdx.x];
+    for (uint32_t row = 0; row < 4 && threadIdx.x < TWO_GAMES; row++)
+        worst = fmax(worst, square(r.e[0][row * TWO_GAMES + threadIdx.x]) *
+                                r.over[own.p + P * (row / 2)] * r.over[own.q + P * (row % 2)]);
+    if (threadIdx.x < P)
+        worst = fmax(worst, square(r.e[0][4 * TWO_GAMES + threadIdx.x]) * r.over[threadIdx.x] *
+                                r.over[P + threadIdx.x]);
     return block_max(worst);
 }
 
-/* One sweep over the pivot; r.w gets the product of its rotations. While a warp finds the rotations
- * of a round, the others apply those of the last one to the product. All threads call. */
-__device__ inline void sweep_pivot(pivot_room &r, bool across) {
-    constexpr uint32_t BLOCKS = JACOBI_PAIRS * (JACOBI_PAIRS - 1) / 2;
-    static_assert(BLOCKS <= JACOBI_THREADS, "a thread for each two pairs");
-    const uint32_t rounds = across ? JACOBI_BLOCK : JACOBI_PIVOT - 1;
-    uint32_t left = 0, right = threadIdx.x + 1; /* pairs of this thread */
-    while (left + 1 < JACOBI_PAIRS && right >= JACOBI_PAIRS)
-        left++, right = right - JACOBI_PAIRS + left + 1;
+/* One sweep over the pivot; r.w gets the product of its rotations, r.d[0] the new diagonal. While a
+ * warp finds the rotations of a round, the others apply those of the last one to the product. All
+ * threads call. */
+__device__ __noinline__ void sweep_pivot(pivot_room &r, bool across) {
+    constexpr uint32_t P = JACOBI_PAIRS;
+    const uint32_t rounds = across ? P : 2 * P - 1, low = threadIdx.x % P, high = P + low;
+    const two_games own = r.games[across][threadIdx.x];
+    const uint32_t next_low = next_place(across, low), next_high = next_place(across, high);
+    const element_place moved = place_of(next_low, next_high);
+    double largest = 0; /* |w|^2 of the thread's rotations */
     for (uint32_t round = 0; round <= rounds; round++) {
-        pivot_rotation *now = r.rotation[round % 2], *last = r.rotation[(round + 1) % 2];
-        if (round < rounds && threadIdx.x < JACOBI_PAIRS) {
-            const index_pair own = pivot_pair(across, round, threadIdx.x);
-            complex64 &g = r.m[own.y * PIVOT_LD + own.x];
-            now[threadIdx.x] = orthogonalise(r.d[own.x], r.d[own.y], g);
-            if (now[threadIdx.x].c < 1 || square(now[threadIdx.x].w) > 0)
-                g = {0, 0};
+        const uint32_t now = round % 2, then = (round + 1) % 2;
+        if (round < rounds && threadIdx.x < P) {
+            double dx = r.d[now][low], dy = r.d[now][high];
+            const complex64 g = r.e[now][4 * TWO_GAMES + low];
+            const pivot_rotation found = orthogonalise(dx, dy, g);
+            const bool turned = found.w.re != 0 || found.w.im != 0;
+            largest = fmax(largest, square(found.w));
+            r.rotation[now][low] = found;
+            r.d[then][next_low] = dx, r.d[then][next_high] = dy;
+            r.e[then][moved.at] = turned ? complex64{0, 0} : conj_if(moved.conjugated, g);
         }
-        __syncwarp();
-        if (round && warp())
-            turn_product<5>(r.w, across, round - 1, 5 * (warp() - 1), last);
-        else if (round)
-            turn_product<1>(r.w, across, round - 1, JACOBI_PAIRS - 1, last);
+        if (round && warp() == 1)
+            turn_product<6>(r.w, across, round - 1, 0, r.rotation[then]);
+        else if (round && warp())
+            turn_product<5>(r.w, across, round - 1, 5 * warp() - 4, r.rotation[then]);
         __syncthreads();
-        if (round < rounds && threadIdx.x < BLOCKS)
-            turn_elements(r.m, pivot_pair(across, round, left), now[left],
-                          pivot_pair(across, round, right), now[right]);
+        if (round < rounds && threadIdx.x < TWO_GAMES)
+            turn_elements(r.e[now], r.e[then], own, r.rotation[now]);
+        __syncthreads();
+    }
+    if (rounds % 2 && threadIdx.x < JACOBI_PIVOT)
+        r.d[0][threadIdx.x] = r.d[1][threadIdx.x];
+    if (warp() == 0 && __any_sync(ALL_LANES, largest > 1e-17) && lane() == 0)
+        r.turned = true;
+}
+
+/* w <- w (3 - w^H w) / 2: what rounding has taken from its columns' orthogonality, a few units, is
+ * not to add up over the sweeps. Destroys r.e. All threads call. */
+__device__ __noinline__ void straighten(pivot_room &r) {
+    const uint32_t row = 16 * (warp() % 2), column = 16 * (warp() / 2);
+    for (uint32_t turn = 0; turn < 2; turn++) {
+        fragment_c c[2] = {};
+#pragma unroll
+        for (uint32_t k = 0; k < JACOBI_PIVOT; k += 8) {
+            fragment_a left;
+            if (turn)
+                load_a(left, r.w, PIVOT_LD, row, k);
+            else
+                load_adjoint(left, r.w, PIVOT_LD, row, k);
+#pragma unroll
+            for (uint32_t j = 0; j < 2; j++) {
+                fragment_b right;
+                load_b(right, turn ? r.t : r.w, PIVOT_LD, k, column + 8 * j);
+                multiply(c[j], left, right);
+            }
+        }
+        __syncthreads();
+#pragma unroll
+        for (uint32_t j = 0; j < 2; j++)
+#pragma unroll
+            for (unsigned e = 0; e < 4; e++) {
+                const uint32_t p = row + c_row(e), q = column + 8 * j + c_column(e);
+                if (turn)
+                    r.w[q * PIVOT_LD + p] = {c[j].re[e], c[j].im[e]};
+                else
+                    r.t[q * PIVOT_LD + p] = {fma(-0.5, c[j].re[e], p == q ? 1.5 : 0.),
+                                             -0.5 * c[j].im[e]};
+            }
         __syncthreads();
     }
 }
@@ -628,7 +740,7 @@ __device__ inline team_place take_place(const jacobi_batch &b) {
 
 /* Pairs are left alone whose columns are orthogonal to rounding; sweeps go on until all are. After
  * one that has found all nearly so, columns of one block are compared in the first round alone. */
-constexpr double ORTHOGONAL2 = 2.25e-30, NEARLY2 = 1e-5;
+constexpr double ORTHOGONAL2 = 2.25e-30, NEARLY2 = 1e-3;
 
 /* A pair's columns of the matrix at x, of squares d[column]. Returns the square of the residual that
  * they had. */
@@ -641,11 +753,16 @@ __device__ inline double turn_pair(complex64 *x, uint32_t n, double *d, index_pa
     const bool keeps = threadIdx.x < JACOBI_PIVOT;
     const double worst = gram_of(column, across, keeps && across ? d[own] : 0, r);
     if (worst > ORTHOGONAL2) {
+        if (threadIdx.x == 0)
+            r.turned = false;
         sweep_pivot(r, across);
+        __syncthreads();
+        if (r.turned)
+            straighten(r);
         turn_columns(column, 0, n, r.w);
     }
     if (keeps)
-        d[own] = r.d[threadIdx.x];
+        d[own] = r.d[0][threadIdx.x];
     __syncthreads();
     return worst;
 }
@@ -675,6 +792,8 @@ __global__ void __launch_bounds__(JACOBI_THREADS, JACOBI_RESIDENT) jacobi_sweeps
     __shared__ pivot_room r;
     const team_place place = take_place(b);
     uint32_t target = 0;
+    for (uint32_t across = 0; across < 2; across++)
+        r.games[across][threadIdx.x] = games_of(threadIdx.x, across);
     for (uint32_t matrix = place.team; matrix < b.count; matrix += b.teams) {
         unsigned long long *worst = b.worst + (size_t)matrix * JACOBI_MOST_SWEEPS;
         const uint32_t most = min(b.max_sweeps, JACOBI_MOST_SWEEPS);
