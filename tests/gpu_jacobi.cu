@@ -3,7 +3,7 @@
  * matrices against Jacobi's method in long double. A plain program (exit 77 without a GPU).
  * Options: --quick (small sizes, for compute-sanitizer), --time (figures, beside cuSOLVER). */
 #include <complex>
-#define lapack_complex_float std::complex<float>
+#define lapack_complex_float  std::complex<float>
 #define lapack_complex_double std::complex<double>
 #include <lapacke.h>
 
@@ -125,7 +125,7 @@ static square with_eigenvalues(const std::vector<double> &d) {
 }
 
 static const char *const KINDS[] = {
-    "snapshots", "few snapshots", "one snapshot", "80 dB",      "zero",      "identity",
+    "snapshots", "few snapshots", "one snapshot", "80 dB",      "zero",       "identity",
     "diagonal",  "cluster",       "two clusters", "geometric",  "arithmetic", "one large",
     "one small", "tiny",          "huge",         "half zeros", "graded",     "steep"};
 enum { KIND_COUNT = sizeof KINDS / sizeof *KINDS };
@@ -149,11 +149,16 @@ static square matrix_of(int kind, size_t n) {
                             : 1 + part;
     }
     switch (kind) {
-    case 0: return covariance(n, 2 * n, {{0.76, 1000}, {-0.01, 100}, {-0.55, 10}});
-    case 1: return covariance(n, n / 2 + 1, {{0.76, 1000}, {-0.01, 100}});
-    case 2: return covariance(n, 1, {{0.3, 1}});
-    case 3: return covariance(n, 2 * n, {{0.2, 1e4}, {0.21, 1e4}});
-    case 4: return square(n * n);
+    case 0:
+        return covariance(n, 2 * n, {{0.76, 1000}, {-0.01, 100}, {-0.55, 10}});
+    case 1:
+        return covariance(n, n / 2 + 1, {{0.76, 1000}, {-0.01, 100}});
+    case 2:
+        return covariance(n, 1, {{0.3, 1}});
+    case 3:
+        return covariance(n, 2 * n, {{0.2, 1e4}, {0.21, 1e4}});
+    case 4:
+        return square(n * n);
     case 6: {
         square r(n * n);
         for (size_t i = 0; i < n; i++)
@@ -167,7 +172,8 @@ static square matrix_of(int kind, size_t n) {
                 r[j * n + i] *= pow(10, -8 * (double)(i + j) / last);
         return r;
     }
-    default: return with_eigenvalues(d);
+    default:
+        return with_eigenvalues(d);
     }
 }
 
@@ -181,7 +187,7 @@ struct solved {
 
 struct solver {
     mvdr::jacobi_batch b;
-    uint32_t *warm;
+    uint32_t *kept;
     size_t n, pitch;
 
     solver(size_t rows, size_t count) : b(), n(rows), pitch((rows + 31) / 32 * 32) {
@@ -197,15 +203,14 @@ struct solver {
         CUDA_OK(cudaMalloc(&b.record, count * sizeof *b.record));
         CUDA_OK(cudaMalloc(&b.worst, count * mvdr::JACOBI_MOST_SWEEPS * sizeof *b.worst));
         CUDA_OK(cudaMalloc(&b.arrived, (count + 1) * sizeof *b.arrived));
-        CUDA_OK(cudaMalloc(&warm, count * sizeof *warm));
+        CUDA_OK(cudaMalloc(&kept, count * sizeof *kept));
         CUDA_OK(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, 0));
         CUDA_OK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, mvdr::jacobi_sweeps,
                                                               mvdr::JACOBI_THREADS, 0));
         mvdr::jacobi_fit(&b, (uint32_t)(blocks * processors));
-        if (getenv("TEAMS")) b.teams=std::min(b.teams,(uint32_t)atoi(getenv("TEAMS")));
     }
     ~solver() {
-        void *all[] = {b.a, b.x, b.vectors, b.d, b.own, b.record, b.worst, b.arrived, warm};
+        void *all[] = {b.a, b.x, b.vectors, b.d, b.own, b.record, b.worst, b.arrived, kept};
         for (void *memory : all)
             cudaFree(memory);
     }
@@ -218,8 +223,8 @@ struct solver {
     }
     void run(bool from_vectors) {
         const std::vector<uint32_t> flags(b.count, from_vectors);
-        CUDA_OK(cudaMemcpy(warm, flags.data(), b.count * sizeof *warm, cudaMemcpyHostToDevice));
-        b.warm = from_vectors ? warm : nullptr;
+        CUDA_OK(cudaMemcpy(kept, flags.data(), b.count * sizeof *kept, cudaMemcpyHostToDevice));
+        b.kept = from_vectors ? kept : nullptr;
         mvdr::jacobi_run(b, 0);
         CUDA_OK(cudaGetLastError());
         CUDA_OK(cudaDeviceSynchronize());
@@ -373,8 +378,9 @@ static void graded(size_t n) {
         worst = fmax(worst, (double)fabsl(s.d[j] / exact[j] - 1));
         others = fmax(others, (double)fabsl(theirs[j] / exact[j] - 1));
     }
-    printf("graded, %zu rows: eigenvalues to 1e-16 of the largest right to %.1e, zheevd's to %.1e\n",
-           n, worst, others);
+    printf(
+        "graded, %zu rows: eigenvalues to 1e-16 of the largest right to %.1e, zheevd's to %.1e\n",
+        n, worst, others);
     expect(s.record.shift == 0 && worst <= 64 * (double)n * DBL_EPSILON,
            "graded, %zu rows: relative error %g, shift %g", n, worst, s.record.shift);
 }
@@ -403,7 +409,8 @@ static void stream(size_t n, size_t length, size_t steps) {
         ring[step % length] = sea.next();
     }
     printf("%zu rows, %zu snapshots: %.1f sweeps from the last vectors, %.1f from nothing\n", n,
-           length, (double)sweeps[0] / (double)(steps - 1), (double)sweeps[1] / (double)(steps - 1));
+           length, (double)sweeps[0] / (double)(steps - 1),
+           (double)sweeps[1] / (double)(steps - 1));
     expect(sweeps[0] < sweeps[1] || n <= 32, "%zu rows: %zu sweeps from vectors, %zu from nothing",
            n, sweeps[0], sweeps[1]);
 }
@@ -457,7 +464,6 @@ template <typename CALL> static double time_ms(CALL call) {
     return times[times.size() / 2];
 }
 
-
 using library_call = cusolverStatus_t (*)(cusolverDnHandle_t, cusolverDnParams_t, cusolverEigMode_t,
                                           cublasFillMode_t, int64_t, cudaDataType, void *, int64_t,
                                           cudaDataType, void *, cudaDataType, void *, size_t,
@@ -473,7 +479,8 @@ static double time_library(const solver &s, const mvdr::complex64 *source, size_
     if (!library)
         return NAN;
     const auto create = (decltype(&cusolverDnCreate))dlsym(library, "cusolverDnCreate");
-    const auto params_of = (decltype(&cusolverDnCreateParams))dlsym(library, "cusolverDnCreateParams");
+    const auto params_of =
+        (decltype(&cusolverDnCreateParams))dlsym(library, "cusolverDnCreateParams");
     const auto size = (library_size)dlsym(library, "cusolverDnXsyevBatched_bufferSize");
     const auto call = (library_call)dlsym(library, "cusolverDnXsyevBatched");
     cusolverDnHandle_t handle;
@@ -571,7 +578,7 @@ int main(int argc, char **argv) {
     }
     if (timed) {
         for (size_t n : {64, 128, 256, 512, 1024})
-            for (size_t count : {1, 100}) if (!getenv("ONLY") || (atoi(getenv("ONLY"))==(int)n&&(!getenv("COUNT")||count==(size_t)atoi(getenv("COUNT")))))
+            for (size_t count : {1, 100})
                 time_one(n, count);
         return 0;
     }

@@ -105,12 +105,12 @@ static bool has_library(site *site) {
 }
 
 /* The library makes no sweeps, Jacobi's method does; both make the same surfaces. Untrained the
- * library is used from 64 rows on, unless Jacobi was requested. */
+ * library is used beyond 256 rows, unless Jacobi was requested. */
 static void same_by_library(site *site, const sonar_mvdr_spec *spec) {
     const surfaces library = surfaces_on(site, &LIBRARY, spec), own = surfaces_on(site, &OWN, spec),
                    untrained = surfaces_on(site, NULL, spec);
-    const size_t order = mvdr_pad(mvdr_shape_of(spec).order, 32);
-    const surfaces *as = spec->solver == SONAR_MVDR_JACOBI || order < 64 ? &own : &library;
+    const size_t order = mvdr_shape_of(spec).order;
+    const surfaces *as = spec->solver == SONAR_MVDR_JACOBI || order <= 256 ? &own : &library;
     site_expect(site, library.sweeps == 0 && own.sweeps > 0, "sweeps %g and %g",
                 (double)library.sweeps, (double)own.sweeps);
     site_expect(site, !memcmp(untrained.value, as->value, own.count * sizeof(float)),

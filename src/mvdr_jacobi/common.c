@@ -141,7 +141,7 @@ static double device_solution(const sonar_mvdr_spec *spec, double order, double 
     const bool vectors = mvdr_has_vectors(spec), music = mvdr_music_decomposes(spec);
     const mvdr_choices none = mvdr_choices_of(spec, NULL);
     const double square = 16 * order * order;
-    double bytes = square * (1 + (vectors || music) + music) + 16 * 5 * order;
+    double bytes = square * (1 + 2 * (vectors || music) + music) + 16 * 5 * order;
     if (mvdr_route_exists(
             spec, MVDR_ON_GPU, &none,
             MVDR_ROUTE_UPDATE)) /* by M, with columns that come and go and parts of its forms */

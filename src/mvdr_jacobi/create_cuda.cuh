@@ -40,6 +40,14 @@ inline void destroy(void *opaque) {
                       v->partial,
                       v->factor,
                       v->work,
+                      v->turned,
+                      v->descending,
+                      v->record,
+                      v->decomposed,
+                      v->kept,
+                      stage->jacobi.own,
+                      stage->jacobi.worst,
+                      stage->jacobi.arrived,
                       v->vector,
                       v->d,
                       v->inverse,
@@ -149,7 +157,6 @@ inline sonar_code allocate_results(mvdr_stage *stage, bool on_grid, sonar_error 
     memory.make(&turns, v->spec.directions, stage->held);
     memory.make(&stage->near_turns, v->spec.ranges * v->spec.directions, stage->held);
     memory.make(&v->factor, bins * most, most);
-    memory.make(&v->work, v->vectors || v->music_decomposes ? bins * most : 0, most);
     memory.make(&v->vector, bins * most, mvdr::VECTORS);
     memory.make(&v->d, bins, most);
     memory.make(&v->inverse, v->vectors ? bins : 0, most);
@@ -209,6 +216,27 @@ inline sonar_code allocate_inverse(mvdr_stage *stage, sonar_error *err) {
     return memory.code;
 }
 
+/* Of eigenvectors, the spectrum's or MUSIC's. */
+inline sonar_code allocate_vectors(mvdr_stage *stage, sonar_error *err) {
+    mvdr::view *v = &stage->view;
+    const size_t bins = v->spec.bins, most = v->most;
+    jacobi_batch *b = &stage->jacobi;
+    allocator memory = {err, SONAR_OK};
+    memory.make(&v->work, bins * most, most);
+    memory.make(&v->turned, bins * most, most);
+    memory.make(&v->descending, bins, most);
+    memory.make(&v->record, bins);
+    memory.make(&v->decomposed, bins);
+    memory.make(&v->kept, bins);
+    memory.make(&b->own, bins, most);
+    memory.make(&b->worst, bins, mvdr::JACOBI_MOST_SWEEPS);
+    memory.make(&b->arrived, bins + 1);
+    b->order = v->most, b->count = (uint32_t)bins;
+    b->a = v->work, b->x = v->turned, b->vectors = v->vectors ? v->factor : v->signal;
+    b->wanted = v->decomposed, b->d = v->descending, b->record = v->record;
+    return memory.code ? memory.code : fit_jacobi(stage, err);
+}
+
 inline sonar_code check_spec(const sonar_mvdr_spec *spec, sonar_error *err) {
     sonar_code code = mvdr_check_spec(spec, err);
     if (code)
@@ -264,6 +292,8 @@ inline sonar_code prepare(mvdr_stage *stage, const sonar_host *host, sonar_error
         code = allocate_results(stage, on_grid, err);
     if (!code && has_route(stage, MVDR_ROUTE_UPDATE))
         code = allocate_inverse(stage, err);
+    if (!code && (stage->view.vectors || stage->view.music_decomposes))
+        code = allocate_vectors(stage, err);
     if (!code && stage->view.tones)
         code = CUDA_CHECK(where,
                           cudaMemcpy(stage->view.tones, stage->view.spec.tones,

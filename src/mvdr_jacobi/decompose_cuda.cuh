@@ -10,28 +10,24 @@ namespace mvdr {
 
 /* Where a bin's eigenvalues are worked out. */
 struct room {
-    matrix a, w;                /* w: with eigenvectors */
+    matrix a;                   /* without eigenvectors */
     complex64 *vector[VECTORS]; /* as long as the matrix */
     double *d;
 };
 
-/* In shared memory if there is enough, else in the bin's part of `a` and, with eigenvectors, `w`.
- */
-__device__ inline room room_for(const view &v, uint32_t bin, arena shared, complex64 *place_a,
-                                complex64 *place_w) {
+/* In shared memory if there is enough, else in global memory, the matrix in the bin's part of
+ * `place`; NULL: no matrix. */
+__device__ inline room room_for(const view &v, uint32_t bin, arena shared, complex64 *place) {
     const uint32_t rows = v.order + v.order % 2, ld = odd(rows);
-    const size_t first = (size_t)bin * v.most * v.most;
     complex64 *spare = v.vector + (size_t)bin * VECTORS * v.most;
     room r = {};
     for (uint32_t i = 0; i < VECTORS; i++)
         r.vector[i] = shared.take(rows, spare + (size_t)i * v.most);
     r.d = v.d + (size_t)bin * v.most;
-    complex64 *a = shared.take((size_t)rows * ld, (complex64 *)nullptr);
-    r.a = {a ? a : place_a + first, a ? ld : v.most};
-    if (!place_w)
+    if (!place)
         return r;
-    complex64 *w = shared.take((size_t)rows * ld, (complex64 *)nullptr);
-    r.w = {w ? w : place_w + first, w ? ld : v.most};
+    complex64 *a = shared.take((size_t)rows * ld, (complex64 *)nullptr);
+    r.a = {a ? a : place + (size_t)bin * v.most * v.most, a ? ld : v.most};
     return r;
 }
 
@@ -41,24 +37,6 @@ __device__ inline void eigenvalues(const room &r, uint32_t m) {
     tridiagonalise(r.a, m, {{r.vector[0], r.vector[1]}, r.vector[2], r.vector[3]}, diagonal,
                    beside2);
     bisect(diagonal, beside2, m, 1, r.d);
-}
-
-/* a's diagonal into by_column, and sorted, the first of equals first, into d; each column's place
- * there. */
-__device__ inline void sort_diagonal(matrix a, uint32_t m, uint32_t rows, double *d,
-                                     double *by_column, uint32_t *places) {
-    for (uint32_t i = threadIdx.x; i < rows; i += blockDim.x)
-        by_column[i] = fmax(a(i, i).re, 0.0);
-    __syncthreads();
-    for (uint32_t i = threadIdx.x; i < rows; i += blockDim.x) {
-        uint32_t place = 0;
-        for (uint32_t j = 0; j < rows; j++)
-            place += by_column[j] > by_column[i] || (by_column[j] == by_column[i] && j < i);
-        places[i] = place;
-        if (place < m)
-            d[place] = by_column[i];
-    }
-    __syncthreads();
 }
 
 /* What multiplies the square of each eigenvector's product, from by_column's eigenvalues times
@@ -100,46 +78,30 @@ __device__ inline size_t music_sources(const view &v, const weights &weights, ui
     return mvdr_modes_of(&eigen, v.spec.music, counted);
 }
 
-/* Copies eigenvectors from shared memory to where the spectrum reads them. */
-__device__ inline void publish(matrix from, matrix to, uint32_t rows, uint32_t columns) {
-    __syncthreads();
-    if (from.at == to.at)
-        return;
-    for (uint32_t j = warp(); j < columns; j += warps())
-        for (uint32_t i = lane(); i < rows; i += WARP)
-            to(i, j) = from(i, j);
-}
+struct outcome {
+    uint32_t sweeps;
+    double residual; /* largest relative off-diagonal of the last sweep */
+    bool converged;
+};
 
-/* What cuSOLVER has found of a bin. Arguments as of find_vectors. */
+/* What cuSOLVER or Jacobi's method has found of a bin: its eigenvalues to d, descending, and each
+ * column's to by_column, with its place among them. All threads call. */
 __device__ inline outcome take_vectors(const view &v, uint32_t bin, double *d, double *by_column,
                                        uint32_t *places) {
     const uint32_t m = v.order;
-    const double *ascending = v.ascending + (size_t)bin * v.most;
+    const double *found = (v.ascending ? v.ascending : v.descending) + (size_t)bin * v.most;
     for (uint32_t i = threadIdx.x; i < m; i += blockDim.x) {
-        by_column[i] = d[m - 1 - i] = fmax(ascending[i], 0.0);
-        places[i] = m - 1 - i;
+        const uint32_t place = v.ascending ? m - 1 - i : i;
+        by_column[i] = d[place] = fmax(found[i], 0.0);
+        places[i] = place;
     }
     if (m % 2 && threadIdx.x == 0)
         by_column[m] = 0, places[m] = m;
     __syncthreads();
-    return {0, 0, v.failed[bin] == 0};
-}
-
-/* Eigenvectors of a bin's matrix times `unit` to its part of `to`, column by column: the
- * eigenvalues to r.d, descending, and each column's to by_column, with its place among them. Those
- * of cuSOLVER are in `to` already. All threads call. */
-__device__ inline outcome find_vectors(const view &v, uint32_t bin, const bin_matrix &x,
-                                       const room &r, double unit, complex64 *to, double *by_column,
-                                       uint32_t *places) {
-    const uint32_t m = v.order, rows = m + m % 2;
     if (v.ascending)
-        return take_vectors(v, bin, r.d, by_column, places);
-    assemble(x, r.a, m, rows, unit);
-    const outcome outcome = jacobi(r.a, r.w, rows, (rotation *)r.vector[0], v.spec.tolerance,
-                                   (uint32_t)v.spec.max_sweeps);
-    sort_diagonal(r.a, m, rows, r.d, by_column, places);
-    publish(r.w, {to + (size_t)bin * v.most * v.most, v.most}, m, rows);
-    return outcome;
+        return {0, 0, v.failed[bin] == 0};
+    const jacobi_record &record = v.record[bin];
+    return {record.sweeps, record.residual, record.converged != 0};
 }
 
 } // namespace mvdr

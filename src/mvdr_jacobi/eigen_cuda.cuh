@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Eigenvalues and eigenvectors of a Hermitian matrix in float64 by one thread block, in shared
- * memory where the matrix fits. Without vectors: Householder's reduction to a tridiagonal matrix
- * and bisection by Sturm counts, all eigenvalues at once (Golub and Van Loan, 8.3 and 8.4). With
- * vectors: the parallel two-sided Jacobi method of the thesis (6.5).
+ * Eigenvalues without eigenvectors of a Hermitian matrix in float64 by one thread block, in shared
+ * memory where the matrix fits: Householder's reduction to a tridiagonal matrix and bisection by
+ * Sturm counts, all eigenvalues at once (Golub and Van Loan, 8.3 and 8.4). With vectors:
+ * jacobi_cuda.cuh.
  */
 #ifndef SONAR_MVDR_JACOBI_EIGEN_CUDA_CUH
 #define SONAR_MVDR_JACOBI_EIGEN_CUDA_CUH
@@ -184,114 +184,6 @@ __device__ inline void bisect(const double *diagonal, const double *beside2, uin
             d[m - 1 - rank] = (low + high) / 2;
     }
     __syncthreads();
-}
-
-/* ---- Jacobi ---------------------------------------------------------------------------------- */
-
-/* Columns of pair p in round r of `players` (an even number) of the round-robin pairing (circle
- * method). */
-__device__ inline void pairing(uint32_t players, uint32_t r, uint32_t p, uint32_t *x, uint32_t *y) {
-    uint32_t ring = players - 1, a = p ? r + p : ring, b = r + ring - p;
-    a -= p && a >= ring ? ring : 0;
-    b -= b >= ring ? ring : 0;
-    *x = min(a, b);
-    *y = max(a, b);
-}
-
-/* x <- c x - conj(w) y, y <- w x + c y on columns, its conjugate transpose on rows. */
-struct rotation {
-    double c;
-    complex64 w;
-};
-
-/* The rotation that makes [xx g; conj(g) yy] diagonal, by the smaller angle (Rutishauser 1966). */
-__device__ inline rotation rotate(double xx, double yy, complex64 g) {
-    const double size = hypot(g.re, g.im), zeta = (yy - xx) / (2 * size);
-    const double t = copysign(1.0, zeta) / (fabs(zeta) + sqrt(1 + zeta * zeta));
-    const double c = 1 / sqrt(1 + t * t), s = c * t;
-    return {c, {s * (g.re / size), s * (g.im / size)}};
-}
-
-__device__ inline void turn(rotation r, complex64 &x, complex64 &y) {
-    complex64 a = {r.c * x.re, r.c * x.im}, b = {r.c * y.re, r.c * y.im};
-    add_product(a, {-r.w.re, r.w.im}, y);
-    add_product(b, r.w, x);
-    x = a, y = b;
-}
-
-struct outcome {
-    uint32_t sweeps;
-    double residual; /* largest relative off-diagonal of the last sweep */
-    bool converged;
-};
-
-/* The rotations of a round. Elements no larger than `least` are rounding noise of the matrix.
- * Returns the thread's largest |g|^2 / (xx yy). */
-__device__ inline double choose_rotations(matrix a, uint32_t players, uint32_t round, double least,
-                                          rotation *rotations) {
-    double worst = 0;
-    for (uint32_t p = threadIdx.x; p < players / 2; p += blockDim.x) {
-        uint32_t x, y;
-        pairing(players, round, p, &x, &y);
-        const double xx = a(x, x).re, yy = a(y, y).re;
-        const complex64 g = a(x, y);
-        const bool wanted = fabs(g.re) + fabs(g.im) > least;
-        rotations[p] = wanted ? rotate(xx, yy, g) : rotation{1, {0, 0}};
-        if (wanted)
-            worst = fmax(worst, square(g) / fmax(xx * yy, least * least));
-    }
-    return worst;
-}
-
-/* A <- J^H A J, two by two elements a thread at a time, and W <- W J. */
-__device__ inline void apply_rotations(matrix a, matrix w, uint32_t players, uint32_t round,
-                                       const rotation *rotations) {
-    const uint32_t pairs = players / 2;
-    for (uint32_t i = threadIdx.x; i < pairs * pairs; i += blockDim.x) {
-        const uint32_t left = i % pairs, right = i / pairs;
-        const rotation rows = rotations[left], columns = rotations[right];
-        uint32_t x, y, s, t;
-        pairing(players, round, left, &x, &y);
-        pairing(players, round, right, &s, &t);
-        complex64 xs = a(x, s), xt = a(x, t), ys = a(y, s), yt = a(y, t);
-        turn(columns, xs, xt);
-        turn(columns, ys, yt);
-        const rotation adjoint = {rows.c, conj(rows.w)};
-        turn(adjoint, xs, ys);
-        turn(adjoint, xt, yt);
-        a(x, s) = xs, a(x, t) = xt, a(y, s) = ys, a(y, t) = yt;
-    }
-    for (uint32_t i = threadIdx.x; i < pairs * players; i += blockDim.x) {
-        const uint32_t row = i % players, p = i / players;
-        uint32_t x, y;
-        pairing(players, round, p, &x, &y);
-        turn(rotations[p], w(row, x), w(row, y));
-    }
-}
-
-/* Makes the Hermitian matrix a (an even number of rows, both triangles, elements at most about 1)
- * diagonal; w gets its eigenvectors. Rotations go on below the tolerance, so that the last sweep
- * leaves its square. */
-__device__ inline outcome jacobi(matrix a, matrix w, uint32_t players, rotation *rotations,
-                                 double tolerance, uint32_t max_sweeps) {
-    constexpr double LEAST = 0x1p-50;
-    outcome result = {0, 0, false};
-    for (uint32_t i = threadIdx.x; i < players * players; i += blockDim.x)
-        w(i % players, i / players) = {i % players == i / players ? 1.0 : 0.0, 0};
-    __syncthreads();
-    while (!result.converged && result.sweeps < max_sweeps) {
-        double worst = 0;
-        for (uint32_t round = 0; round + 1 < players; round++) {
-            worst = fmax(worst, choose_rotations(a, players, round, LEAST, rotations));
-            __syncthreads();
-            apply_rotations(a, w, players, round, rotations);
-            __syncthreads();
-        }
-        result.sweeps++;
-        result.residual = sqrt(block_max(worst));
-        result.converged = result.residual <= tolerance;
-    }
-    return result;
 }
 
 } // namespace mvdr

@@ -9,10 +9,10 @@
 
 namespace mvdr::host {
 
-/* Sizes a solving block's shared memory: its vectors, and as many of its one or two matrices as
- * fit. */
+/* Sizes a solving block's shared memory: its vectors, and its matrix if it has one and that fits.
+ */
 template <typename Kernel>
-sonar_code fit_kernel(const mvdr_stage *stage, Kernel *kernel, bool two, fit *fit,
+sonar_code fit_kernel(const mvdr_stage *stage, Kernel *kernel, bool has_matrix, fit *fit,
                       sonar_error *err) {
     cudaFuncAttributes own;
     int most;
@@ -25,10 +25,8 @@ sonar_code fit_kernel(const mvdr_stage *stage, Kernel *kernel, bool two, fit *fi
     const size_t rows = stage->shape.order + stage->shape.order % 2;
     const size_t matrix = rows * mvdr::odd((uint32_t)rows) * sizeof(complex64) + 16;
     const size_t vectors = mvdr::VECTORS * (rows * sizeof(complex64) + 16);
-    fit->matrix_fits = vectors + matrix <= room;
-    size_t bytes = fit->matrix_fits ? vectors + matrix : vectors <= room ? vectors : 0;
-    if (two && vectors + 2 * matrix <= room)
-        bytes += matrix;
+    fit->matrix_fits = has_matrix && vectors + matrix <= room;
+    const size_t bytes = fit->matrix_fits ? vectors + matrix : vectors <= room ? vectors : 0;
     fit->shared_bytes = bytes / 16 * 16;
     return CUDA_CHECK(
         where, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)room),
@@ -38,10 +36,24 @@ sonar_code fit_kernel(const mvdr_stage *stage, Kernel *kernel, bool two, fit *fi
 inline sonar_code fit_device(mvdr_stage *stage, sonar_error *err) {
     const mvdr::view *v = &stage->view;
     sonar_code code = fit_kernel(stage, v->vectors ? mvdr::solve<true> : mvdr::solve<false>,
-                                 v->vectors, &stage->solver, err);
+                                 !v->vectors, &stage->solver, err);
     if (!code && v->music_decomposes)
-        code = fit_kernel(stage, mvdr::find_subspace, true, &stage->music, err);
+        code = fit_kernel(stage, mvdr::find_subspace, false, &stage->music, err);
     return code;
+}
+
+/* Teams of as many blocks as run at a time. */
+inline sonar_code fit_jacobi(mvdr_stage *stage, sonar_error *err) {
+    int blocks = 0, processors = 0;
+    sonar_code code = sonar_cuda_attribute(where, cudaDevAttrMultiProcessorCount, &processors, err);
+    if (code)
+        return code;
+    CUDA_TRY(where,
+             cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, mvdr::jacobi_sweeps,
+                                                           mvdr::JACOBI_THREADS, 0),
+             err);
+    mvdr::jacobi_fit(&stage->jacobi, (uint32_t)((blocks > 1 ? blocks : 1) * processors));
+    return SONAR_OK;
 }
 
 } // namespace mvdr::host

@@ -6,14 +6,15 @@
  * One-sided: R = X X^H, and unitary transformations of X's columns make these orthogonal. They are
  * then eigenvectors times the roots of the eigenvalues (Hestenes; Drmac and Veselic 2008). X is the
  * Cholesky factor of R; or, from vectors V that nearly are eigenvectors, V times the factor of
- * V^H R V, so that its columns nearly are orthogonal. An error of V's orthogonality e is one of e |R|
- * in this result alone: that of the new vectors does not depend on it, and none adds up over time.
+ * V^H R V, so that its columns nearly are orthogonal. An error of V's orthogonality e is one of e
+ * |R| in this result alone: that of the new vectors does not depend on it, and none adds up over
+ * time.
  *
  * Columns go in blocks of 16, and blocks in pairs (round-robin): the Gram matrix of a pair's 32
  * columns is made on the tensor cores, a sweep of 31 rounds of 16 rotations in shared memory makes
- * it nearly diagonal, and the product of these rotations turns the columns, on the tensor cores. The
- * pairs of a round are independent. A team of thread blocks, one for each pair of a round, does all
- * sweeps of a matrix in one launch, with a barrier after each round.
+ * it nearly diagonal, and the product of these rotations turns the columns, on the tensor cores.
+ * The pairs of a round are independent. A team of thread blocks, one for each pair of a round, does
+ * all sweeps of a matrix in one launch, with a barrier after each round.
  *
  * All sums have one order, so that results repeat to the bit.
  */
@@ -42,21 +43,24 @@ struct jacobi_record {
  * their own; so are the results there. */
 struct jacobi_batch {
     uint32_t rows, order, count; /* order: those stored */
+    double tolerance; /* of the residual; the last sweep leaves about its square. 0: rounding */
     uint32_t max_sweeps;
-    complex64 *a;       /* [matrix][order][order] both triangles; destroyed */
-    complex64 *x;       /* the same size; scratch */
-    complex64 *vectors; /* the same size: where warm those of a similar matrix, then the
-                           eigenvectors, column by column in the order of d */
-    const uint32_t *warm; /* [matrix] 1: begin from vectors; NULL: never */
-    double *d;            /* [matrix][order] eigenvalues, descending, none negative */
-    double *own;          /* [matrix][order] scratch: of columns in the order of x */
+    complex64 *a;           /* [matrix][order][order] both triangles; destroyed */
+    complex64 *x;           /* the same size; scratch */
+    complex64 *vectors;     /* the same size: where warm those of a similar matrix, then the
+                               eigenvectors, column by column in the order of d */
+    const uint32_t *wanted; /* [matrix] 0: nothing happens to it; NULL: all */
+    uint32_t *kept; /* [matrix] 1: begin from vectors; then: they have converged. NULL: never */
+    double *d;      /* [matrix][order] eigenvalues, descending, none negative */
+    double *own;    /* [matrix][order] scratch: of columns in the order of x */
     jacobi_record *record;     /* [matrix] */
     unsigned long long *worst; /* [matrix][JACOBI_MOST_SWEEPS] bits of squares of residuals */
     uint32_t *arrived;         /* [count + 1] blocks begun, then [team] blocks at its barriers */
     uint32_t teams, members;   /* blocks of a team; jacobi_fit */
 
     __device__ size_t first(uint32_t matrix) const { return (size_t)matrix * order * order; }
-    __device__ bool is_warm(uint32_t matrix) const { return warm && warm[matrix]; }
+    __device__ bool wants(uint32_t matrix) const { return !wanted || wanted[matrix]; }
+    __device__ bool begins_from_vectors(uint32_t matrix) const { return kept && kept[matrix]; }
 };
 
 /* ---- fragments from global memory ------------------------------------------------------------ */
@@ -134,7 +138,8 @@ __device__ inline void product_of(const jacobi_batch &b, uint32_t matrix, uint32
 #pragma unroll
         for (unsigned e = 0; e < 4; e++) {
             const uint32_t p = row + c_row(e), q = column + 8 * j + c_column(e);
-            const complex64 value = {c[j].re[e], WHAT == BETWEEN_VECTORS && p == q ? 0 : c[j].im[e]};
+            const complex64 value = {c[j].re[e],
+                                     WHAT == BETWEEN_VECTORS && p == q ? 0 : c[j].im[e]};
             if (WHAT != BETWEEN_VECTORS || p >= q)
                 to[(size_t)q * n + p] = value;
             if (WHAT == BETWEEN_VECTORS && p > q)
@@ -148,9 +153,9 @@ template <jacobi_product WHAT>
 __global__ void __launch_bounds__(JACOBI_THREADS, 3) jacobi_products(jacobi_batch b) {
     const uint32_t n = b.order, matrix = blockIdx.z, column = TILE_COLUMNS_32 * blockIdx.y,
                    row = TILE_ROWS_64 * blockIdx.x + 16 * warp();
-    if (row >= n)
+    if (row >= n || !b.wants(matrix))
         return;
-    if (b.is_warm(matrix)) {
+    if (b.begins_from_vectors(matrix)) {
         if (WHAT != BETWEEN_VECTORS || row + 16 > column)
             product_of<WHAT>(b, matrix, row, column);
     } else if (WHAT == VECTORS_TIMES_FACTOR) {
@@ -203,7 +208,8 @@ struct pivot_rule {
     double least, filler;
 };
 
-/* 1/sqrt(x) of a normal number to 20 bits, and from there to rounding by one step of third order. */
+/* 1/sqrt(x) of a normal number to 20 bits, and from there to rounding by one step of third order.
+ */
 __device__ inline double near_rsqrt(double x) {
     double y;
     asm("rsqrt.approx.ftz.f64 %0, %1;" : "=d"(y) : "d"(x));
@@ -215,10 +221,10 @@ __device__ inline double refine_rsqrt(double x, double y) {
     return fma(y * e, fma(e, 0.375, 0.5), y);
 }
 
-/* The factor L of a square of 32 rows on the diagonal goes to `panel`, column by column n apart, and
- * (L^-1)^H to w, by elimination in the square and the identity together. Every lane i of every warp
- * has row i's rule. A pivot of 0 leaves a column of zeros. Destroys s. Returns whether all pivots
- * are above the least, or that is infinite. All threads call. */
+/* The factor L of a square of 32 rows on the diagonal goes to `panel`, column by column n apart,
+ * and (L^-1)^H to w, by elimination in the square and the identity together. Every lane i of every
+ * warp has row i's rule. A pivot of 0 leaves a column of zeros. Destroys s. Returns whether all
+ * pivots are above the least, or that is infinite. All threads call. */
 __device__ __noinline__ bool factor_square(complex64 *s, pivot_rule rule, complex64 *panel,
                                            uint32_t n, complex64 *w) {
     bool fine = true;
@@ -267,8 +273,7 @@ __device__ __noinline__ void update_panel(complex64 *a, uint32_t n, uint32_t fir
                 fragment_b right; /* L^H */
 #pragma unroll
                 for (unsigned i = 0; i < 2; i++) {
-                    const complex64 x =
-                        a[(size_t)(k + b_row(i)) * n + first + 8 * j + b_column()];
+                    const complex64 x = a[(size_t)(k + b_row(i)) * n + first + 8 * j + b_column()];
                     right.re[i] = -x.re, right.im[i] = x.im;
                 }
                 multiply(c[j], left, right);
@@ -328,6 +333,12 @@ __global__ void __launch_bounds__(CHOLESKY_THREADS, 1) jacobi_factor(jacobi_batc
     const uint32_t n = b.order, matrix = blockIdx.x;
     complex64 *a = b.a + b.first(matrix);
     double *diagonal = b.own + (size_t)matrix * n, trace = 0;
+    for (uint32_t i = threadIdx.x; i < JACOBI_MOST_SWEEPS; i += blockDim.x)
+        b.worst[(size_t)matrix * JACOBI_MOST_SWEEPS + i] = 0;
+    for (uint32_t i = threadIdx.x; matrix == 0 && i <= b.count; i += blockDim.x)
+        b.arrived[i] = 0;
+    if (!b.wants(matrix))
+        return;
     for (uint32_t i = threadIdx.x; i < n; i += blockDim.x)
         trace += diagonal[i] = a[(size_t)i * n + i].re;
     trace = block_sum(trace);
@@ -337,10 +348,6 @@ __global__ void __launch_bounds__(CHOLESKY_THREADS, 1) jacobi_factor(jacobi_batc
         factor_matrix(a, b.rows, n, diagonal, shift, true, s, w);
     if (threadIdx.x == 0)
         b.record[matrix] = {0, shift, 0, 0};
-    for (uint32_t i = threadIdx.x; i < JACOBI_MOST_SWEEPS; i += blockDim.x)
-        b.worst[(size_t)matrix * JACOBI_MOST_SWEEPS + i] = 0;
-    for (uint32_t i = threadIdx.x; matrix == 0 && i <= b.count; i += blockDim.x)
-        b.arrived[i] = 0;
 }
 
 /* ---- sweeps ---------------------------------------------------------------------------------- */
@@ -352,10 +359,10 @@ struct pivot_rotation {
 };
 
 /*
- * Inside a pivot columns have places: game p is that of the columns at places p and 16 + p, and they
- * move on after each round, so that every thread reads where it has read before. An element of the
- * Gram matrix is kept by its places: those of two different games p < q in four rows, by whether each
- * one's place is the lower or the upper, and last those of the games themselves.
+ * Inside a pivot columns have places: game p is that of the columns at places p and 16 + p, and
+ * they move on after each round, so that every thread reads where it has read before. An element of
+ * the Gram matrix is kept by its places: those of two different games p < q in four rows, by
+ * whether each one's place is the lower or the upper, and last those of the games themselves.
  */
 constexpr uint32_t TWO_GAMES = JACOBI_PAIRS * (JACOBI_PAIRS - 1) / 2,
                    ELEMENTS = 4 * TWO_GAMES + JACOBI_PAIRS;
@@ -390,9 +397,11 @@ __device__ inline index_pair players_of(bool across, uint32_t round, uint32_t p)
     constexpr uint32_t P = JACOBI_PAIRS, RING = 2 * P - 1;
     if (across)
         return {p, P + (p + round) % P};
-    uint32_t low = p ? p - 1 + RING - round : 0, high = 2 * P - 2 - p + RING - round; /* in the ring */
+    uint32_t low = p ? p - 1 + RING - round : 0,
+             high = 2 * P - 2 - p + RING - round; /* in the ring */
     low -= low >= RING ? RING : 0, high -= high >= RING ? RING : 0;
-    low = low < P - 1 ? low + 1 : 3 * P - 2 - low, high = high < P - 1 ? high + 1 : 3 * P - 2 - high;
+    low = low < P - 1 ? low + 1 : 3 * P - 2 - low,
+    high = high < P - 1 ? high + 1 : 3 * P - 2 - high;
     return {p ? low : 0, high};
 }
 
@@ -415,7 +424,8 @@ __device__ inline complex64 conj_if(bool wanted, complex64 x) {
     return {x.re, wanted ? -x.im : x.im};
 }
 
-/* Two games p < q, and where their four elements go after a round, with MIRRORED where conjugated. */
+/* Two games p < q, and where their four elements go after a round, with MIRRORED where conjugated.
+ */
 struct two_games {
     uint8_t p, q;
     uint16_t to[4];
@@ -440,12 +450,12 @@ __device__ inline two_games games_of(uint32_t index, bool across) {
 /* What a pair of blocks is worked on in, in shared memory. */
 struct pivot_room {
     union {
-        complex64 e[2][ELEMENTS]; /* before an even and before an odd round */
+        complex64 e[2][ELEMENTS];             /* before an even and before an odd round */
         complex64 t[JACOBI_PIVOT * PIVOT_LD]; /* in straighten */
     };
-    double d[2][JACOBI_PIVOT]; /* the diagonal, by places */
-    double over[JACOBI_PIVOT]; /* 1 over it, at the start */
-    complex64 w[JACOBI_PIVOT * PIVOT_LD]; /* product of the rotations */
+    double d[2][JACOBI_PIVOT];                /* the diagonal, by places */
+    double over[JACOBI_PIVOT];                /* 1 over it, at the start */
+    complex64 w[JACOBI_PIVOT * PIVOT_LD];     /* product of the rotations */
     pivot_rotation rotation[2][JACOBI_PAIRS]; /* of an even and of an odd round */
     two_games games[2][JACOBI_THREADS];       /* [across], by threads; as long as the kernel */
     bool turned;                              /* by more than half of the digits */
@@ -454,8 +464,8 @@ struct pivot_room {
 /* The rotation by the smaller angle that makes columns of squares dx and dy and product g
  * orthogonal; the squares become those of the new ones. Without division: with h = dy - dx and
  * u = 1/sqrt(h^2 + 4 |g|^2), c^2 = (1 + |h| u) / 2 and w = sign(h) g u / c. A last step makes
- * c^2 + |w|^2 1 to rounding of c alone: small rotations must not change lengths. Everybody waits for
- * this: 1/c begins from u's first approximation. */
+ * c^2 + |w|^2 1 to rounding of c alone: small rotations must not change lengths. Everybody waits
+ * for this: 1/c begins from u's first approximation. */
 __device__ inline pivot_rotation orthogonalise(double &dx, double &dy, complex64 g) {
     constexpr double LEAST2 = 1e-32, TINY = 1e-290;
     const double g2 = square(g);
@@ -465,8 +475,7 @@ __device__ inline pivot_rotation orthogonalise(double &dx, double &dy, complex64
                  u = refine_rsqrt(x, about), c2 = fma(half, u, 0.5),
                  over = refine_rsqrt(c2, near_rsqrt(fma(half, about, 0.5))),
                  factor = copysign(u * over, h), c = c2 * over,
-                 missing = fma(-c, c, 1.0) - (g2 * factor) * factor,
-                 change = (factor * g2) * over;
+                 missing = fma(-c, c, 1.0) - (g2 * factor) * factor, change = (factor * g2) * over;
     dx -= change, dy += change;
     return {fma(0.5 * over, missing, c), {factor * g.re, factor * g.im}};
 }
@@ -585,8 +594,8 @@ __device__ inline void put_tiles(pivot_room &r, const fragment_c c[3], bool add)
         }
 }
 
-/* The Gram matrix of a pair's columns into r; the first half of the rows' terms and then the others.
- * All threads call. */
+/* The Gram matrix of a pair's columns into r; the first half of the rows' terms and then the
+ * others. All threads call. */
 template <bool ACROSS>
 __device__ inline void gram_above(const pivot_columns &column, pivot_room &r) {
     const uint32_t part = warp() % 2;
@@ -606,8 +615,8 @@ __device__ inline void gram_above(const pivot_columns &column, pivot_room &r) {
 }
 
 /* The Gram matrix of a pair's columns into r, with its diagonal. `across`: of products of different
- * blocks alone, the others being nearly zeros, and with the diagonal `known` of the thread's column.
- * Returns the largest |g_ij|^2 / (g_ii g_jj). All threads call. */
+ * blocks alone, the others being nearly zeros, and with the diagonal `known` of the thread's
+ * column. Returns the largest |g_ij|^2 / (g_ii g_jj). All threads call. */
 __device__ __noinline__ double gram_of(pivot_columns column, bool across, double known,
                                        pivot_room &r) {
     constexpr uint32_t P = JACOBI_PAIRS;
@@ -742,14 +751,14 @@ __device__ inline team_place take_place(const jacobi_batch &b) {
  * one that has found all nearly so, columns of one block are compared in the first round alone. */
 constexpr double ORTHOGONAL2 = 2.25e-30, NEARLY2 = 1e-3;
 
-/* A pair's columns of the matrix at x, of squares d[column]. Returns the square of the residual that
- * they had. */
-__device__ inline double turn_pair(complex64 *x, uint32_t n, double *d, index_pair pair, bool across,
-                                   pivot_room &r) {
+/* A pair's columns of the matrix at x, of squares d[column]. Returns the square of the residual
+ * that they had. */
+__device__ inline double turn_pair(complex64 *x, uint32_t n, double *d, index_pair pair,
+                                   bool across, pivot_room &r) {
     const pivot_columns column = {x + (size_t)pair.x * JACOBI_BLOCK * n,
                                   x + (size_t)pair.y * JACOBI_BLOCK * n, n};
-    const uint32_t own = JACOBI_BLOCK * (threadIdx.x < JACOBI_BLOCK ? pair.x : pair.y) +
-                         threadIdx.x % JACOBI_BLOCK;
+    const uint32_t own =
+        JACOBI_BLOCK * (threadIdx.x < JACOBI_BLOCK ? pair.x : pair.y) + threadIdx.x % JACOBI_BLOCK;
     const bool keeps = threadIdx.x < JACOBI_PIVOT;
     const double worst = gram_of(column, across, keeps && across ? d[own] : 0, r);
     if (worst > ORTHOGONAL2) {
@@ -777,8 +786,8 @@ __device__ inline double sweep_matrix(const jacobi_batch &b, team_place place, u
     double *d = b.own + (size_t)matrix * n, worst = 0;
     for (uint32_t round = 0; round + 1 < blocks; round++) {
         for (uint32_t p = place.member; p < blocks / 2; p += b.members)
-            worst = fmax(worst, turn_pair(x, n, d, jacobi_pair(blocks, round, p), nearly && round,
-                                          r));
+            worst =
+                fmax(worst, turn_pair(x, n, d, jacobi_pair(blocks, round, p), nearly && round, r));
         if (round + 2 == blocks && threadIdx.x == 0)
             atomicMax(shared_worst, (unsigned long long)__double_as_longlong(worst));
         *target += b.members;
@@ -796,18 +805,19 @@ __global__ void __launch_bounds__(JACOBI_THREADS, JACOBI_RESIDENT) jacobi_sweeps
         r.games[across][threadIdx.x] = games_of(threadIdx.x, across);
     for (uint32_t matrix = place.team; matrix < b.count; matrix += b.teams) {
         unsigned long long *worst = b.worst + (size_t)matrix * JACOBI_MOST_SWEEPS;
-        const uint32_t most = min(b.max_sweeps, JACOBI_MOST_SWEEPS);
+        const uint32_t most = b.wants(matrix) ? min(b.max_sweeps, JACOBI_MOST_SWEEPS) : 0;
+        const double limit = fmax(ORTHOGONAL2, b.tolerance * b.tolerance);
         double found = 1;
         uint32_t sweeps = 0;
-        while (sweeps < most && found > ORTHOGONAL2) {
+        while (sweeps < most && found > limit) {
             found = sweep_matrix(b, place, matrix, found <= NEARLY2, worst + sweeps, &target, r);
             sweeps++;
         }
-        if (place.member == 0 && threadIdx.x == 0) {
+        if (place.member == 0 && threadIdx.x == 0 && most) {
             jacobi_record &record = b.record[matrix];
             record.residual = sqrt(found);
             record.sweeps = sweeps;
-            record.converged = found <= ORTHOGONAL2;
+            record.converged = found <= limit;
         }
     }
 }
@@ -823,7 +833,7 @@ __device__ inline uint32_t sum_counts(uint32_t value) {
 /* Squares of the columns, a warp each. */
 __global__ void jacobi_norms(jacobi_batch b) {
     const uint32_t n = b.order, matrix = blockIdx.y, j = blockIdx.x * warps() + warp();
-    if (j >= n)
+    if (j >= n || !b.wants(matrix))
         return;
     const complex64 *x = b.x + b.first(matrix) + (size_t)j * n;
     double sum = 0;
@@ -838,7 +848,7 @@ __global__ void jacobi_norms(jacobi_batch b) {
  */
 __global__ void jacobi_order(jacobi_batch b) {
     const uint32_t n = b.order, matrix = blockIdx.y, j = blockIdx.x * warps() + warp();
-    if (j >= n)
+    if (j >= n || !b.wants(matrix))
         return;
     const complex64 *x = b.x + b.first(matrix) + (size_t)j * n;
     const double *all = b.own + (size_t)matrix * n, own = all[j];
@@ -852,6 +862,8 @@ __global__ void jacobi_order(jacobi_batch b) {
         to[i] = {x[i].re * over, x[i].im * over};
     if (lane() == 0)
         b.d[(size_t)matrix * n + place] = fmax(own - b.record[matrix].shift, 0.0);
+    if (j == 0 && lane() == 0 && b.kept)
+        b.kept[matrix] = b.record[matrix].converged;
 }
 
 /* ---- host ------------------------------------------------------------------------------------ */
@@ -870,7 +882,7 @@ inline void jacobi_run(const jacobi_batch &b, cudaStream_t stream) {
         columns((n + 7) / 8, b.count);
     if (!n || !b.count)
         return;
-    if (b.warm) {
+    if (b.kept) {
         jacobi_products<TIMES_VECTORS><<<tiles, JACOBI_THREADS, 0, stream>>>(b);
         jacobi_products<BETWEEN_VECTORS><<<tiles, JACOBI_THREADS, 0, stream>>>(b);
     }

@@ -9,8 +9,8 @@
 
 namespace mvdr {
 
-/* The eigenvectors of the matrix that the bin was solved with, and which of them span the signal
- * subspace. One thread block a bin; `shared_bytes` as view.shared_bytes. */
+/* Which eigenvectors of the matrix that the bin was solved with span the signal subspace. One
+ * thread block a bin; `shared_bytes` as view.shared_bytes. */
 __global__ void __launch_bounds__(512, 1) find_subspace(view v, size_t shared_bytes) {
     extern __shared__ __align__(16) unsigned char memory[];
     const uint32_t bin = blockIdx.x, m = v.order, rows = m + m % 2;
@@ -20,10 +20,10 @@ __global__ void __launch_bounds__(512, 1) find_subspace(view v, size_t shared_by
     const weights weights = weights_of(v, bin);
     const bin_matrix x(v, bin, weights);
     const double unit = scale_for(trace_of(x, m));
-    const room r = room_for(v, bin, {memory, shared_bytes}, v.work, v.signal);
+    const room r = room_for(v, bin, {memory, shared_bytes}, nullptr);
     double *member = v.member + (size_t)bin * v.most;
     uint32_t *places = (uint32_t *)r.vector[1];
-    const outcome outcome = find_vectors(v, bin, x, r, unit, v.signal, member, places);
+    const outcome outcome = take_vectors(v, bin, r.d, member, places);
     scale_eigenvalues(r.d, m, unit);
     choose_members(v, bin, rows, unit,
                    music_sources(v, weights, (uint32_t)info[SONAR_MVDR_SOURCES]), r.d, places,

@@ -32,6 +32,15 @@ inline sonar_code forget_inverses(const mvdr_stage *stage, cudaStream_t stream, 
                : SONAR_OK;
 }
 
+/* The next eigenvectors are found from nothing. */
+inline sonar_code forget_vectors(const mvdr_stage *stage, cudaStream_t stream, sonar_error *err) {
+    const mvdr::view *v = &stage->view;
+    return v->kept ? CUDA_CHECK(where,
+                                cudaMemsetAsync(v->kept, 0, v->spec.bins * sizeof *v->kept, stream),
+                                err)
+                   : SONAR_OK;
+}
+
 inline sonar_code forget(mvdr_stage *stage, cudaStream_t stream, sonar_error *err) {
     if (!stage->forgotten)
         return SONAR_OK;
@@ -45,7 +54,9 @@ inline sonar_code forget(mvdr_stage *stage, cudaStream_t stream, sonar_error *er
             CUDA_TRY(where, cudaMemsetAsync(v->rest, 0, bytes, stream), err);
     }
     stage->forgotten = false;
-    const sonar_code code = forget_inverses(stage, stream, err);
+    sonar_code code = forget_inverses(stage, stream, err);
+    if (!code)
+        code = forget_vectors(stage, stream, err);
     return code ? code : resolve(stage, stream, err);
 }
 
@@ -126,6 +137,8 @@ inline sonar_code update_rows(mvdr_stage *stage, const sonar_params *params, cud
         if (!code)
             code = forget_inverses(stage, stream, err);
     }
+    if (!code)
+        code = forget_vectors(stage, stream, err);
     if (code)
         return code;
     stage->version = params->version;

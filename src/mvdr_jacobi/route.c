@@ -53,8 +53,9 @@ static bool by_median(const mvdr_problem *p) {
  *   17.9 and 18.8 with 128, 26 and 33 with 160, 35 and 46 with 192; of an EPYC (AVX2) 11.5 and
  *   12.0, 18 and 22, 27 and 38, 39 and 57. An H200 takes at best 0.33 and 0.36 with 128, 0.48 and
  *   0.64 with 192, 0.68 and 1.06 with 256.
- * - cusolver: an H200 takes 1.0 ms for 64 rows, and 1.8 ms by the stage's own method. Orders are
- *   padded to 32.
+ * - cusolver: of the eigenvectors alone an H100 takes 0.70 ms with 64 rows and 0.58 by Jacobi's
+ *   method from the last window's vectors, 2.3 and 2.4 with 128, 17.9 and 15.0 with 256, 83 and 106
+ *   with 512. Orders are padded to 32.
  * - factor-grid: with the rule trace an H200 takes 0.68 ms with a thread block for each bin and
  *   0.74 ms with all multiprocessors together with 192 rows, 1.14 and 1.13 with 256, 2.64 and 2.16
  *   with 384.
@@ -62,7 +63,7 @@ static bool by_median(const mvdr_problem *p) {
  */
 const mvdr_route mvdr_routes[] = {
     [MVDR_ROUTE_UPDATE] = {"update", mvdr_can_follow, may_update, {128, 192}},
-    [MVDR_ROUTE_CUSOLVER] = {"cusolver", mvdr_has_vectors, always, {MVDR_NEVER, 33}},
+    [MVDR_ROUTE_CUSOLVER] = {"cusolver", mvdr_has_vectors, always, {MVDR_NEVER, 257}},
     [MVDR_ROUTE_JACOBI] = {"jacobi", mvdr_has_vectors, always, {0, 0}},
     [MVDR_ROUTE_FACTOR_GRID] = {"factor-grid", without_vectors, by_trace, {MVDR_NEVER, 320}},
     [MVDR_ROUTE_FACTOR] = {"factor", without_vectors, by_trace, {0, 0}},

@@ -16,15 +16,48 @@ namespace mvdr::host {
 
 /* ---- bins ------------------------------------------------------------------------------------ */
 
-/* cuSOLVER's eigenvectors of all bins, in windows that want them. */
-inline sonar_code decompose(const mvdr_stage *stage, const sonar_queue *queue, sonar_error *err) {
+/* cuSOLVER's eigenvectors of all bins, in windows that want them. Beyond a bin's rows is what none
+ * of its eigenvalues reaches. */
+inline sonar_code decompose_by_library(const mvdr_stage *stage, const sonar_queue *queue,
+                                       sonar_error *err) {
     const mvdr::cusolver *s = &stage->library;
+    constexpr double BEYOND = 2;
     if (queue->recording && !s->recordable)
         return sonar_fail(err, SONAR_EUNAVAILABLE, where,
                           "cuSOLVER's eigenvectors of order %u cannot be recorded", s->order);
-    mvdr::assemble_all<<<s->count, SOLVE_THREADS, 0, queue->stream>>>(stage->view, s->matrix);
+    mvdr::assemble_all<<<s->count, SOLVE_THREADS, 0, queue->stream>>>(stage->view, s->matrix,
+                                                                      BEYOND, mvdr::bins_of::ALL);
     const sonar_code code = CUDA_LAUNCHED(where, "assemble_all", err);
     return code ? code : mvdr::cusolver_run(s, queue->stream, err);
+}
+
+/* The most that Jacobi's method may leave, whatever is configured: the next window begins from
+ * these vectors, and takes what is missing of their orthogonality for a change of its matrix. */
+constexpr double MOST_TOLERANCE = 1e-9;
+
+/* Eigenvectors by Jacobi's method, from those of the last time where there are any. `library`: they
+ * are cuSOLVER's, in another order. */
+inline sonar_code decompose_by_jacobi(const mvdr_stage *stage, bool library, cudaStream_t stream,
+                                      sonar_error *err) {
+    const mvdr::view *v = &stage->view;
+    const mvdr::bins_of which =
+        v->music_decomposes ? mvdr::bins_of::SOLVED : mvdr::bins_of::UNSOLVED;
+    jacobi_batch b = stage->jacobi;
+    b.rows = v->order;
+    b.tolerance = fmin(v->spec.tolerance, MOST_TOLERANCE);
+    b.max_sweeps = (uint32_t)v->spec.max_sweeps;
+    b.kept = library ? NULL : v->kept;
+    mvdr::assemble_all<<<b.count, SOLVE_THREADS, 0, stream>>>(*v, b.a, 0, which);
+    const sonar_code code = CUDA_LAUNCHED(where, "assemble_all", err);
+    if (code)
+        return code;
+    mvdr::jacobi_run(b, stream);
+    return CUDA_LAUNCHED(where, "jacobi_run", err);
+}
+
+inline sonar_code decompose(const mvdr_stage *stage, const sonar_queue *queue, sonar_error *err) {
+    return stage->view.ascending ? decompose_by_library(stage, queue, err)
+                                 : decompose_by_jacobi(stage, false, queue->stream, err);
 }
 
 /* Whether a window that wants these updates the inverses. */
@@ -66,8 +99,11 @@ inline sonar_code solve_bins(const mvdr::view &v, bool all, cudaStream_t stream,
 /* Bins are solved already, but where no window has wanted it: these by Jacobi. */
 inline sonar_code solve_for_points(const mvdr_stage *stage, cudaStream_t stream, sonar_error *err) {
     mvdr::view by_jacobi = window_of(stage, {});
+    const bool library = by_jacobi.ascending != NULL;
     by_jacobi.ascending = NULL;
-    return solve_bins(by_jacobi, false, stream, err);
+    const sonar_code code =
+        by_jacobi.vectors ? decompose_by_jacobi(stage, library, stream, err) : SONAR_OK;
+    return code ? code : solve_bins(by_jacobi, false, stream, err);
 }
 
 /* ---- points ---------------------------------------------------------------------------------- */
@@ -188,7 +224,7 @@ inline sonar_code publish_music(const mvdr_stage *stage, float *out, const sonar
     const mvdr::points *p = &stage->grid;
     const unsigned bins = (unsigned)v->spec.bins;
     sonar_code code = steer_at(stage, *p, stream, err);
-    if (!code && v->music_decomposes && v->ascending)
+    if (!code && v->music_decomposes)
         code = decompose(stage, queue, err);
     if (!code && v->music_decomposes) {
         const size_t bytes = stage->music.shared_bytes;
@@ -234,7 +270,7 @@ inline sonar_code publish(mvdr_stage *stage, const sonar_queue *queue, sonar_buf
     const sonar_buffer *azimuth = &out[SONAR_MVDR_OUT_AZIMUTH];
     const mvdr_wants wants = mvdr_wants_of(work, out);
     sonar_code code = SONAR_OK;
-    if (v->vectors && v->ascending)
+    if (v->vectors)
         code = decompose(stage, queue, err);
     if (!code)
         code = solve_and_look(stage, wants, azimuth, stream, err);

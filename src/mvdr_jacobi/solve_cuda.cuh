@@ -181,14 +181,14 @@ struct solution {
         return level_by_eigenvalues(v, weights, r.d, to->delta);
     }
 
-    /* Loading from eigenvectors and their weights; returns the level. */
+    /* Loading from eigenvectors, which are there, and their weights; returns the level. */
     __device__ double by_vectors(const room &r, loaded *to, outcome *made,
                                  uint32_t *sources) const {
         __shared__ uint32_t counted;
         const uint32_t rows = m + m % 2;
         uint32_t *places = (uint32_t *)r.vector[1];
         double *inverse = v.inverse + (size_t)bin * v.most, level = 1;
-        *made = find_vectors(v, bin, x, r, unit, v.factor, inverse, places);
+        *made = take_vectors(v, bin, r.d, inverse, places);
         scale_eigenvalues(r.d, m, unit);
         const mvdr_eigenspectrum eigen = eigenspectrum_of(v, r.d, weights);
         if (threadIdx.x == 0)
@@ -211,21 +211,33 @@ struct solution {
     }
 };
 
-/* For cuSOLVER, which takes all bins in matrices of one order: a bin's matrix as it is worked on,
- * and beyond its rows a diagonal that none of its eigenvalues reaches, as they add up to at most 1.
- * A bin without data or out of the band has nothing else. */
-__global__ void __launch_bounds__(512, 1) assemble_all(view v, complex64 *to) {
-    constexpr double BEYOND = 2;
+/* Which bins are decomposed: those that are to be solved, or those that have been, for MUSIC, or
+ * all. */
+enum class bins_of { UNSOLVED, SOLVED, ALL };
+
+/* For the eigensolvers, which take all bins in matrices of one order: a bin's matrix as it is
+ * worked on, of trace at most 1, and `beyond` on the diagonal after its rows. A bin without data or
+ * out of the band has nothing else. */
+__global__ void __launch_bounds__(512, 1)
+    assemble_all(view v, complex64 *to, double beyond, bins_of which) {
     const uint32_t bin = blockIdx.x;
+    const bool passed = (which == bins_of::UNSOLVED && !v.unsolved[bin]) ||
+                        (which == bins_of::SOLVED && !(v.bin[bin].delta > 0));
     const matrix a = {to + (size_t)bin * v.most * v.most, v.most};
     const weights weights = weights_of(v, bin);
     const bin_matrix x(v, bin, weights);
-    const bool any = v.in_band(bin) && v.order && weights.order && weights.count > 0;
+    const bool any = !passed && v.in_band(bin) && v.order && weights.order && weights.count > 0;
     const double trace = any ? trace_of(x, v.order) : 0;
     const uint32_t m = trace > 0 ? v.order : 0;
+    if (threadIdx.x == 0)
+        v.decomposed[bin] = m > 0;
+    if (passed)
+        return;
+    if (threadIdx.x == 0 && !m) /* a gap */
+        v.kept[bin] = 0;
     assemble(x, a, m, v.most, m ? scale_for(trace) : 1);
     for (uint32_t i = m + threadIdx.x; i < v.most; i += blockDim.x)
-        a(i, i) = {BEYOND, 0};
+        a(i, i) = {beyond, 0};
 }
 
 /* The route of a bin that was solved without eigenvectors. `noise`: by the median. */
@@ -266,8 +278,7 @@ template <bool VECTORS> __global__ void __launch_bounds__(512, 1) solve(view v, 
     __syncthreads();
     if (trace > 0) {
         const double unit = scale_for(trace);
-        const room r = room_for(v, bin, {memory, v.shared_bytes}, VECTORS ? v.work : v.factor,
-                                VECTORS ? v.factor : nullptr);
+        const room r = room_for(v, bin, {memory, v.shared_bytes}, VECTORS ? nullptr : v.factor);
         const solution s = {v, x, weights, bin, m, trace, unit};
         level = VECTORS ? s.by_vectors(r, &loaded, &made, &sources)
                         : s.by_factor(r, v.eigenvalues, &loaded, &without);

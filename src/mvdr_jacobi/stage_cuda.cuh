@@ -7,6 +7,7 @@
 #include "mvdr_jacobi/block_cuda.cuh"
 #include "mvdr_jacobi/common.h"
 #include "mvdr_jacobi/inverse.h"
+#include "mvdr_jacobi/jacobi_cuda.cuh"
 #include "mvdr_jacobi/mvdr_jacobi.h"
 #include "mvdr_jacobi/route.h"
 #include "mvdr_jacobi/tone.h"
@@ -121,10 +122,15 @@ struct view {
     uint32_t *stale;       /* [bin] 1: the offset has changed since */
     complex64 *partial;    /* sums over parts of the sensors */
     complex64 *factor; /* [bin][most][most] inverse Cholesky factor, in tiles, or eigenvectors */
-    complex64 *work;   /* [bin][most][most] with eigenvectors: what Jacobi makes diagonal */
+    complex64 *work;   /* [bin][most][most] with eigenvectors: the matrices, */
+    complex64 *turned; /* the same: and the columns that Jacobi's method makes orthogonal */
     complex64 *vector; /* [bin][VECTORS][most] room of a solving block */
     double *d;         /* [bin][most] eigenvalues, descending */
     const double *ascending; /* [bin][most] cuSOLVER's eigenvalues; NULL: Jacobi's method is used */
+    double *descending;      /* [bin][most] Jacobi's eigenvalues */
+    jacobi_record *record;   /* [bin] */
+    uint32_t *decomposed;    /* [bin] 1: to be decomposed by Jacobi's method in this window */
+    uint32_t *kept;          /* [bin] 1: eigenvectors are there from which the method may begin */
     const int *failed;       /* [bin] not 0: cuSOLVER's method did not converge */
     double *inverse;         /* [bin][most] with eigenvectors: 1 / (d + delta) of each column */
     complex64 *signal;       /* MUSIC: [bin][most][most] its eigenvectors, or those in factor */

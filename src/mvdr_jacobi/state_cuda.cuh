@@ -15,7 +15,7 @@ constexpr unsigned SOLVE_THREADS = 512;
 /* Shared memory of a solving block. */
 struct fit {
     size_t shared_bytes; /* most that it has use for, */
-    bool matrix_fits;    /* with one of its matrices or more */
+    bool matrix_fits;    /* with its matrix */
 };
 
 struct mvdr_stage {
@@ -27,6 +27,7 @@ struct mvdr_stage {
     uint64_t *near_turns;    /* [range][direction][sensor] */
     mvdr::parts few, many;   /* of the sensors */
     mvdr::cusolver library;  /* closed: eigenvectors are found by Jacobi's method */
+    jacobi_batch jacobi;     /* all bins; without memory where there are no eigenvectors */
     size_t *device_rows;     /* sensor, partner: `sensors` entries each */
     uint32_t *mirror;        /* [sensor] on the host */
     size_t *rows, *row_of;   /* the same as on the device; scratch */

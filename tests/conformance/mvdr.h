@@ -84,6 +84,7 @@
     X(without_eigenvalues)                                                                         \
     X(large_noise_rule)                                                                            \
     X(streaming)                                                                                   \
+    X(streaming_vectors)                                                                           \
     X(resolution)                                                                                  \
     X(level_few_and_many_snapshots)                                                                \
     X(level_in_any_unit)                                                                           \

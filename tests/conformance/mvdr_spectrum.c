@@ -273,55 +273,87 @@ MVDR_CASE(few_at_a_time) {
             }
 }
 
-/* Ships that pass each other, a mask that changes, and a snapshot with NaN: after thousands of
- * updates the result equals that of a new stage. */
-MVDR_CASE(streaming) {
-    enum { T = 36 };
-    static const struct streams {
-        size_t sensors, snapshots, updates;
-        sonar_loading rule;
-    } streams[] = {{24, 10, 10000, SONAR_LOADING_NOISE},
-                   {24, 30, 10000, SONAR_LOADING_NOISE},
-                   {200, 240, 400, SONAR_LOADING_NOISE},
-                   {200, 240, 400, SONAR_LOADING_TRACE},
-                   {200, 240, 400, SONAR_LOADING_ABSOLUTE}};
-    for (size_t i = 0; i < sizeof streams / sizeof *streams; i++) {
-        const size_t n = streams[i].sensors, l = streams[i].snapshots;
-        const size_t updates = site->quick ? l + 150 : streams[i].updates;
-        mvdr_fixture f, g;
-        sonar_mvdr_spec spec = mvdr_spec(n, T, l, 0);
-        spec.loading = streams[i].rule, spec.eps = 0.1, spec.bins = 2;
-        sonar_c32 *held = calloc(l * spec.bins * n, sizeof *held);
-        mvdr_open(&f, site, &spec);
-        mvdr_open(&g, site, &spec);
-        for (size_t u = 0; u < updates; u++) {
-            const double along = (double)u / (double)updates;
-            const mvdr_wave waves[] = {{20 + 140 * along, 60 - 40 * along}, {150 - 90 * along, 40}};
-            sonar_c32 *x = mvdr_record(&f, 1, waves, 2, 1000 + u);
-            const size_t stride = spec.bins * n;
-            if (u % 501 == 77)
-                x[3].im = NAN;
-            memmove(held, held + stride, (l - 1) * stride * sizeof *held);
-            memcpy(held + (l - 1) * stride, x, stride * sizeof *held);
-            if (u % 700 == 300 || u % 700 == 350) {
-                f.used[5] = g.used[5] = u % 700 == 350;
-                mvdr_renew(&f), mvdr_renew(&g);
-            }
-            mvdr_run(&f, 1, x);
-            free(x);
-            if (u < l || u % (updates / 25) != 0)
-                continue;
-            mvdr_reset(&g);
-            mvdr_run(&g, l, held);
-            for (size_t t = 0; t < spec.bins * T; t++)
-                site_expect(site, fabs(10 * log10((double)(f.spectrum[t] / g.spectrum[t]))) < 1e-3,
-                            "L %zu, update %zu: %g, from nothing %g", l, u, (double)f.spectrum[t],
-                            (double)g.spectrum[t]);
-        }
-        free(held);
-        mvdr_close(&f);
-        mvdr_close(&g);
+struct stream {
+    size_t sensors, snapshots, updates;
+    sonar_loading rule;
+    sonar_mvdr_solver solver;
+    bool loud; /* ships of 80 dB that come and go; else quieter ones that pass each other */
+};
+
+/* Ships at a share of the stream. Returns how many. */
+static size_t ships_at(const struct stream *s, double along, mvdr_wave ships[3]) {
+    if (!s->loud) {
+        ships[0] = (mvdr_wave){20 + 140 * along, 60 - 40 * along};
+        ships[1] = (mvdr_wave){150 - 90 * along, 40};
+        return 2;
     }
+    const double third = along * 3 - floor(along * 3);
+    ships[0] = (mvdr_wave){40 + 100 * along, 80};
+    ships[1] = (mvdr_wave){140 - 90 * along, 20};
+    ships[2] = (mvdr_wave){60 + 20 * along, 80};
+    return third > 0.3 && third < 0.8 ? 3 : 2;
+}
+
+/* A mask that changes, and a snapshot with NaN: after thousands of updates the result equals that
+ * of a new stage. */
+static void follow_stream(site *site, const struct stream *s) {
+    enum { T = 36 };
+    const size_t n = s->sensors, l = s->snapshots;
+    const size_t updates = site->quick ? l + 150 : s->updates;
+    mvdr_fixture f, g;
+    sonar_mvdr_spec spec = mvdr_spec(n, T, l, 0);
+    spec.loading = s->rule, spec.eps = 0.1, spec.bins = 2, spec.solver = s->solver;
+    sonar_c32 *held = calloc(l * spec.bins * n, sizeof *held);
+    mvdr_open(&f, site, &spec);
+    mvdr_open(&g, site, &spec);
+    for (size_t u = 0; u < updates; u++) {
+        mvdr_wave ships[3];
+        const size_t count = ships_at(s, (double)u / (double)updates, ships);
+        sonar_c32 *x = mvdr_record(&f, 1, ships, count, 1000 + u);
+        const size_t stride = spec.bins * n;
+        if (u % 501 == 77)
+            x[3].im = NAN;
+        memmove(held, held + stride, (l - 1) * stride * sizeof *held);
+        memcpy(held + (l - 1) * stride, x, stride * sizeof *held);
+        if (u % 700 == 300 || u % 700 == 350) {
+            f.used[5] = g.used[5] = u % 700 == 350;
+            mvdr_renew(&f), mvdr_renew(&g);
+        }
+        mvdr_run(&f, 1, x);
+        free(x);
+        if (u < l || u % (updates / 25) != 0)
+            continue;
+        mvdr_reset(&g);
+        mvdr_run(&g, l, held);
+        for (size_t t = 0; t < spec.bins * T; t++)
+            site_expect(site, fabs(10 * log10((double)(f.spectrum[t] / g.spectrum[t]))) < 1e-3,
+                        "L %zu, update %zu: %g, from nothing %g", l, u, (double)f.spectrum[t],
+                        (double)g.spectrum[t]);
+    }
+    free(held);
+    mvdr_close(&f);
+    mvdr_close(&g);
+}
+
+MVDR_CASE(streaming) {
+    static const struct stream streams[] = {
+        {24, 10, 10000, SONAR_LOADING_NOISE, SONAR_MVDR_AUTO, false},
+        {24, 30, 10000, SONAR_LOADING_NOISE, SONAR_MVDR_AUTO, false},
+        {200, 240, 400, SONAR_LOADING_NOISE, SONAR_MVDR_AUTO, false},
+        {200, 240, 400, SONAR_LOADING_TRACE, SONAR_MVDR_AUTO, false},
+        {200, 240, 400, SONAR_LOADING_ABSOLUTE, SONAR_MVDR_AUTO, false}};
+    for (size_t i = 0; i < sizeof streams / sizeof *streams; i++)
+        follow_stream(site, &streams[i]);
+}
+
+/* The same with eigenvectors, which on a GPU are found from those of the window before. */
+MVDR_CASE(streaming_vectors) {
+    static const struct stream streams[] = {
+        {24, 10, 10000, SONAR_LOADING_NOISE, SONAR_MVDR_JACOBI, true},
+        {24, 30, 2000, SONAR_LOADING_NOISE, SONAR_MVDR_JACOBI, true},
+        {70, 100, 300, SONAR_LOADING_NOISE, SONAR_MVDR_JACOBI, true}};
+    for (size_t i = 0; i < sizeof streams / sizeof *streams; i++)
+        follow_stream(site, &streams[i]);
 }
 
 /* A snapshot 160 dB above the noise leaves no error behind. */
