@@ -53,9 +53,9 @@ static bool by_median(const mvdr_problem *p) {
  *   17.9 and 18.8 with 128, 26 and 33 with 160, 35 and 46 with 192; of an EPYC (AVX2) 11.5 and
  *   12.0, 18 and 22, 27 and 38, 39 and 57. An H200 takes at best 0.33 and 0.36 with 128, 0.48 and
  *   0.64 with 192, 0.68 and 1.06 with 256.
- * - cusolver: of the eigenvectors alone an H100 takes 0.70 ms with 64 rows and 0.58 by Jacobi's
- *   method from the last window's vectors, 2.3 and 2.4 with 128, 17.9 and 15.0 with 256, 83 and 106
- *   with 512. Orders are padded to 32.
+ * - cusolver: of eigenvectors an H100 takes 0.88 ms with 64 rows and 0.79 by Jacobi's method from
+ *   the last window's, 2.7 and 2.6 with 128, 18.7 and 15.5 with 256. Without the rest of a window
+ *   it is 83 and 113 ms with 512. Orders are padded to 32.
  * - factor-grid: with the rule trace an H200 takes 0.68 ms with a thread block for each bin and
  *   0.74 ms with all multiprocessors together with 192 rows, 1.14 and 1.13 with 256, 2.64 and 2.16
  *   with 384.

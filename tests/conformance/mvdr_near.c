@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* The adaptive near field: compared with the oracle at every point, its far limit, both spaces,
  * computed only on request, and its purpose: a near source beside a loud ship. */
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -201,6 +202,17 @@ static bool untouched(const float *values, size_t count) {
     return true;
 }
 
+/* Whether near fields are the same bits; to rounding where eigenvectors on a GPU follow from those
+ * of the last window that was solved. */
+static bool same_near(const mvdr_fixture *f, const mvdr_fixture *g) {
+    if (!site_taken() || strcmp(site_taken()->name, "with-jacobi") != 0)
+        return !memcmp(f->near, g->near, RANGES * DIRECTIONS * sizeof *f->near);
+    for (size_t i = 0; i < RANGES * DIRECTIONS; i++)
+        if (!(fabsf(f->near[i] - g->near[i]) <= 2 * FLT_EPSILON * g->near[i]))
+            return false;
+    return true;
+}
+
 /* Surfaces that are not requested are not written, and the near field does not depend on earlier
  * requests. */
 MVDR_CASE(near_field_unwanted) {
@@ -225,8 +237,7 @@ MVDR_CASE(near_field_unwanted) {
             site_expect(site, untouched(f.azimuth, DIRECTIONS) == !far, "azimuth, step %zu", s);
             site_expect(site, isnan(f.info[0]) == !(near || far), "info, step %zu", s);
             if (near)
-                site_expect(site, !memcmp(f.near, g.near, RANGES * DIRECTIONS * sizeof *f.near),
-                            "step %zu: another near field", s);
+                site_expect(site, same_near(&f, &g), "step %zu: another near field", s);
         }
         free(x);
         mvdr_close(&f);

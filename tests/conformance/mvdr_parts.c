@@ -226,6 +226,8 @@ static void expect_share(crowd *c, size_t i) {
                         m, first + b);
     }
     for (size_t k = 0; k < bins * fields; k++) {
+        if (k % fields == SONAR_MVDR_SWEEPS || k % fields == SONAR_MVDR_RESIDUAL)
+            continue; /* depend on the window that was solved before */
         const double own = (double)info[k], all = (double)c->f.info[first * fields + k];
         site_expect(site, fabs(own - all) <= 1e-5 * fabs(all) + 1e-12,
                     "info %zu of bin %zu: %g, %g", k % fields, first + k / fields, own, all);
