@@ -52,7 +52,7 @@ void general_destroy(general *g);
 
 /* Slots of one vector. */
 size_t general_lanes(const general *g);
-/* Snapshots of the next task if so many are left: one, or a group. */
+/* Snapshots of the next pass, at most the `left` that remain: one, or a group. */
 size_t general_group(const general *g, bool folded, size_t left);
 
 /* sum g_k conj(a_k) X_k of all sensors, kept by the worker until its next call. Any thread of the

@@ -41,38 +41,23 @@ struct kernel {
 };
 
 #if SONAR_HAS_WIDE
-#define NAME(of)          of##_v4
-#define TARGET            SONAR_TARGET_V4
-#define LANES             16
-#define PLAIN_BINS        8
-#define PLAIN_GROUP       4
-#define PLAIN_GROUP_BINS  2
-#define FOLDED_BINS       4
-#define FOLDED_GROUP      4
-#define FOLDED_GROUP_BINS 1
+#define NAME(of) of##_v4
+#define TARGET   SONAR_TARGET_V4
+#define LANES    16
+#define SUMS     16
 #include "cbf/general_kernel.h"
 
-#define NAME(of)          of##_v3
-#define TARGET            SONAR_TARGET_V3
-#define LANES             8
-#define PLAIN_BINS        4
-#define PLAIN_GROUP       4
-#define PLAIN_GROUP_BINS  1
-#define FOLDED_BINS       2
-#define FOLDED_GROUP      2
-#define FOLDED_GROUP_BINS 1
+#define NAME(of) of##_v3
+#define TARGET   SONAR_TARGET_V3
+#define LANES    8
+#define SUMS     8
 #include "cbf/general_kernel.h"
 #endif
 
 #define NAME(of) of##_any
 #define TARGET
-#define LANES             4
-#define PLAIN_BINS        4
-#define PLAIN_GROUP       4
-#define PLAIN_GROUP_BINS  1
-#define FOLDED_BINS       2
-#define FOLDED_GROUP      2
-#define FOLDED_GROUP_BINS 1
+#define LANES 4
+#define SUMS  8
 #include "cbf/general_kernel.h"
 
 static const struct kernel *const kernels[SONAR_ISAS] = {

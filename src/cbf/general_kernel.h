@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * The sums of general_cpu.c for LANES slots at a time, for one instruction set: included once for
- * each with NAME(of a function), TARGET (attributes), LANES, and the bins of a tile, whose sums
- * registers hold: PLAIN_BINS and FOLDED_BINS of one snapshot, of PLAIN_GROUP and FOLDED_GROUP
- * snapshots PLAIN_GROUP_BINS and FOLDED_GROUP_BINS.
+ * each with NAME(of a function), TARGET (attributes), LANES, and the SUMS that registers hold,
+ * which give the bins of a tile: of one snapshot, of a group of snapshots, and folded.
  */
+#define PLAIN_BINS        (SUMS / 2)
+#define PLAIN_GROUP       4
+#define PLAIN_GROUP_BINS  (SUMS / 2 / PLAIN_GROUP)
+#define FOLDED_BINS       (SUMS / 4)
+#define FOLDED_GROUP      (SUMS / 4)
+#define FOLDED_GROUP_BINS 1
+
 #define VECTOR NAME(vector)
 #define INLINE static inline __attribute__((always_inline))
 
@@ -52,7 +58,7 @@ TARGET INLINE void NAME(add)(float *to, int count, const VECTOR *value) {
 TARGET INLINE void NAME(sum_plain)(const struct pass *pass, int bins, int snapshots) {
     const float *x = pass->x;
     for (size_t t = 0; t < pass->tiles; t++) {
-        VECTOR sum[16] = {{0}};
+        VECTOR sum[SUMS] = {{0}};
         for (size_t k = 0; k < pass->sensors; k++) {
             VECTOR w[2], r[2];
             NAME(fetch)(pass->wave, k, 2, w);
@@ -78,7 +84,7 @@ TARGET INLINE void NAME(sum_plain)(const struct pass *pass, int bins, int snapsh
 TARGET INLINE void NAME(sum_folded)(const struct pass *pass, int bins, int snapshots) {
     const float *x = pass->x;
     for (size_t t = 0; t < pass->tiles; t++) {
-        VECTOR sum[16] = {{0}};
+        VECTOR sum[SUMS] = {{0}};
         for (size_t k = 0; k < pass->sensors; k++) {
             VECTOR w[4], r[4];
             NAME(fetch)(pass->wave, k, 4, w);
@@ -149,6 +155,7 @@ static const struct kernel NAME(kernel) = {
 #undef NAME
 #undef TARGET
 #undef LANES
+#undef SUMS
 #undef PLAIN_BINS
 #undef PLAIN_GROUP
 #undef PLAIN_GROUP_BINS
