@@ -260,9 +260,8 @@ enum {
     SONAR_MVDR_LEVEL,      /* share of a source's power that P is expected to show, before any
                               correction; 1: all */
     SONAR_MVDR_OFFSET,     /* bins above its centre at which the bin is steered */
-    SONAR_MVDR_SOURCES, /* number of sources by spec.source_count; 0 where sources are not counted
-                         */
-    SONAR_MVDR_MODES,   /* dominant modes kept; 0 without rejection of the others */
+    SONAR_MVDR_SOURCES,    /* number of sources by spec.source_count; 0: not counted */
+    SONAR_MVDR_MODES,      /* dominant modes kept; 0 without rejection of the others */
     SONAR_MVDR_LIMITED, /* directions, of the far field, in which the white noise gain is limited */
     SONAR_MVDR_SUBSPACE, /* dimension of MUSIC's signal subspace; 0 where MUSIC is not wanted */
     SONAR_MVDR_ROUTE,    /* how the bin was solved, as a number: mvdr_jacobi/route.h; 0: no data */
@@ -293,7 +292,7 @@ enum {
 
 typedef enum sonar_mvdr_solver {
     SONAR_MVDR_AUTO = 0, /* the fastest */
-    SONAR_MVDR_JACOBI    /* eigendecomposition by parallel two-sided Jacobi (thesis 6.5) */
+    SONAR_MVDR_JACOBI    /* eigendecomposition by parallel Jacobi rotations (thesis 6.5) */
 } sonar_mvdr_solver;
 
 typedef enum sonar_loading {
@@ -360,14 +359,14 @@ typedef struct sonar_mvdr_spec {
                               image is masked or missing are not used */
     bool correct_level;    /* live; take out what few snapshots and loading do to levels */
     sonar_source_count source_count; /* live */
-    /* SONAR_MODES_*, or the number of dominant modes. Live, but
-     * OFF stays OFF and others stay others unless the stage was made with the JACOBI solver or with
-     * a limit on the white noise gain. */
+    /* SONAR_MODES_*, or the number of dominant modes. Live, but OFF stays OFF and others stay
+     * others unless the stage was made with the JACOBI solver or with a limit on the white noise
+     * gain. */
     int dmr;
     sonar_mvdr_noise dmr_noise; /* live */
     /* Least white noise gain of the weights, |w^H a|^2 / (w^H w), in dB re that of equal weights,
-     * B: less than 0; 0: no limit. Not with dominant modes or corrected
-     * levels. Live, but a stage that was made without a limit has no room for one. */
+     * B: less than 0; 0: no limit. Not with dominant modes or corrected levels. Live, but a stage
+     * that was made without a limit has no room for one. */
     double white_noise_gain_db;
     /* SONAR_MODES_*, or the number of sources; found by Jacobi, whatever the solver. Live, but a
      * stage that was made with OFF stays so. While it is OFF, MUSIC is not wanted. */
