@@ -114,6 +114,13 @@ static bool find_hint(const sonar_search *s, sonar_task *t) {
     return false;
 }
 
+static void remember(sonar_task *t, double az_deg, float power) {
+    if (t->samples < SONAR_TASK_SAMPLES) {
+        t->sample_deg[t->samples] = az_deg;
+        t->sample_power[t->samples++] = power;
+    }
+}
+
 /* The first round is where a contact is known to be, or the grid's own three points where they are
  * near enough. */
 static bool begin_top(const sonar_search *s, sonar_task *t) {
@@ -124,6 +131,7 @@ static bool begin_top(const sonar_search *s, sonar_task *t) {
     t->points = points_of(s, &t->whole);
     t->wing_deg = 0;
     t->centred = false;
+    remember(t, az, s->power[i]);
     t->hinted = find_hint(s, t);
     if (t->hinted)
         return true;
@@ -134,6 +142,8 @@ static bool begin_top(const sonar_search *s, sonar_task *t) {
         t->centred = true;
         return true;
     }
+    remember(t, sonar_scan_az(s->scan, low), power_of(s, low));
+    remember(t, sonar_scan_az(s->scan, high), power_of(s, high));
     t->next = foretell(
         beam_deg, (const double[]){sonar_scan_az(s->scan, low), az, sonar_scan_az(s->scan, high)},
         (const double[]){(double)power_of(s, low), (double)s->power[i], (double)power_of(s, high)},
@@ -183,82 +193,109 @@ static void ask_top(const sonar_search *s, sonar_task *t) {
     }
 }
 
-static bool is_flat(const float *power, size_t n, size_t best) {
-    const float least = (float)flat_share * power[best];
-    return (best == 0 || power[best - 1] > least) && (best == n - 1 || power[best + 1] > least);
+/* ---- what the samples say -------------------------------------------------------------------- */
+
+/* The highest sample of the bracket, in the middle, and the nearest ones below and above it. */
+typedef struct summit {
+    double az[3], power[3];
+    bool below, above; /* there is such a sample */
+} summit;
+
+static void consider(summit *top, double az, double power) {
+    const size_t side = az < top->az[1] ? 0 : 2;
+    const double apart = fabs(az - top->az[1]);
+    bool *known = side ? &top->above : &top->below;
+    if (apart < 0.1 * narrowest_deg /* the same place */ ||
+        (*known && apart >= fabs(top->az[side] - top->az[1])))
+        return;
+    *known = true;
+    top->az[side] = az;
+    top->power[side] = power;
 }
 
-static void set_top(sonar_detection *peak, const double az_deg[3], const double power[3]) {
-    const double level_db[3] = {sonar_decibel(power[0]), sonar_decibel(power[1]),
-                                sonar_decibel(power[2])};
-    double top_db;
-    sonar_parabola(az_deg, level_db, &peak->az_deg, &top_db);
+static summit summit_of(const sonar_task *t) {
+    summit top = {.power[1] = -1};
+    for (int pass = 0; pass < 2; pass++)
+        for (size_t i = 0; i < t->samples; i++) {
+            const double az = t->sample_deg[i], power = (double)t->sample_power[i];
+            if (az < t->whole.low_deg || az > t->whole.high_deg) /* a wing */
+                continue;
+            if (pass == 1)
+                consider(&top, az, power);
+            else if (power > top.power[1])
+                top.az[1] = az, top.power[1] = power;
+        }
+    return top;
+}
+
+static bool is_flat(const summit *top) {
+    const double least = flat_share * top->power[1];
+    return (!top->below || top->power[0] > least) && (!top->above || top->power[2] > least);
+}
+
+static void set_top(sonar_detection *peak, const summit *top) {
+    double level_db[3], top_db;
+    peak->az_deg = top->az[1];
+    peak->power = top->power[1];
+    if (!top->below || !top->above || !(top->power[1] > 0))
+        return;
+    for (size_t i = 0; i < 3; i++)
+        level_db[i] = sonar_decibel(top->power[i]);
+    sonar_parabola(top->az, level_db, &peak->az_deg, &top_db);
     peak->power = pow(10.0, top_db / 10.0);
 }
 
-/* What comes after a bracket whose best point is not yet good enough. Where the foretelling was too
- * bold, the top lies at an end of the bracket, and the next one is wide again. */
-static void choose_next(const sonar_search *s, sonar_task *t, size_t best) {
-    const double *az = t->az_deg;
-    const float *power = t->power;
-    const size_t last = t->points - 1;
-    const bool at_end = best == 0 || best == last;
+/* All of the grid's bracket, where another spectrum's contact was not this peak. */
+static void widen(const sonar_search *s, sonar_task *t) {
+    t->hinted = false;
+    t->centred = true;
+    t->next = t->whole;
+    t->points = points_of(s, &t->whole);
+}
+
+/* What comes after a summit that is not yet known well enough. */
+static void choose_next(const sonar_search *s, sonar_task *t, const summit *top) {
     t->points = BOLD_POINTS;
     t->wing_deg = 0;
-    t->centred = false;
-    if (at_end) {
-        const bool within = az[best] > t->whole.low_deg && az[best] < t->whole.high_deg;
-        const double reach = (within ? 64 : 1) * (az[1] - az[0]);
-        t->next = (sonar_bracket){.low_deg = az[best] - reach, .high_deg = az[best] + reach};
-    } else if (power[best - 1] > 0 && power[best + 1] > 0) {
-        t->next = foretell(
-            beam_at(s, az[best]), &az[best - 1],
-            (const double[]){(double)power[best - 1], (double)power[best], (double)power[best + 1]},
-            &t->wing_deg);
+    t->centred = t->hinted = false;
+    if (top->below && top->above && top->power[0] > 0 && top->power[2] > 0) {
+        t->next = foretell(beam_at(s, top->az[1]), top->az, top->power, &t->wing_deg);
         t->points = TOLD_POINTS;
     } else {
-        t->next = (sonar_bracket){.low_deg = az[best - 1], .high_deg = az[best + 1]};
+        t->next = (sonar_bracket){.low_deg = top->below ? top->az[0] : t->whole.low_deg,
+                                  .high_deg = top->above ? top->az[2] : t->whole.high_deg};
     }
     keep_within(&t->whole, &t->next);
 }
 
-static void remember(sonar_task *t) {
-    for (size_t i = 0; i < t->n && t->samples < SONAR_TASK_SAMPLES; i++) {
-        t->sample_deg[t->samples] = t->az_deg[i];
-        t->sample_power[t->samples++] = t->power[i];
-    }
-}
-
-/* Shrinks the bracket around the highest of its points. */
+/* Shrinks the bracket around the highest sample. */
 static bool take_top(const sonar_search *s, sonar_task *t) {
-    const size_t n = t->points, last = n - 1, best = sonar_strongest(t->power, n);
-    const double *az = t->az_deg;
-    const float *power = t->power;
     sonar_detection *is = &t->peak->is;
     const float grid = s->power[t->peak->index];
-    const bool low_end = az[best] <= t->whole.low_deg, high_end = az[best] >= t->whole.high_deg;
-    const bool inside = (best > 0 && best < last) || low_end || high_end;
-    remember(t);
-    if (t->hinted && power[best] < (is_flat(power, n, best) ? 0.99f : 0.5f) * grid) {
-        t->hinted = false; /* the peak is elsewhere */
-        t->centred = true;
-        t->next = t->whole;
-        t->points = points_of(s, &t->whole);
+    const sonar_bracket asked = t->next;
+    if (!(t->power[sonar_strongest(t->power, t->n)] > 0)) { /* the grid alone is no answer */
+        widen(s, t);
+        is->power = 0;
+        return t->rounds == ROUNDS;
+    }
+    for (size_t i = 0; i < t->n; i++)
+        remember(t, t->az_deg[i], t->power[i]);
+    const summit top = summit_of(t);
+    const bool low_end = top.az[1] <= t->whole.low_deg, high_end = top.az[1] >= t->whole.high_deg;
+    const bool enclosed = (top.below || low_end) && (top.above || high_end);
+    const bool narrow = top.below && top.above && top.az[2] - top.az[0] < narrowest_deg;
+    if (t->hinted && (top.az[1] <= asked.low_deg || top.az[1] >= asked.high_deg)) {
+        widen(s, t);
         return false;
     }
-    if ((low_end && t->whole.low_open) || (high_end && t->whole.high_open))
+    if ((low_end && t->whole.low_open) || (high_end && t->whole.high_open)) {
         t->peak->listed = false;
-    else if (!(inside && is_flat(power, n, best)) && az[last] - az[0] >= narrowest_deg &&
-             t->rounds < ROUNDS) {
-        choose_next(s, t, best);
+    } else if (!(enclosed && is_flat(&top)) && !narrow && t->rounds < ROUNDS &&
+               t->samples < SONAR_TASK_SAMPLES) {
+        choose_next(s, t, &top);
         return false;
     }
-    is->az_deg = az[best];
-    is->power = (double)power[best];
-    if (best > 0 && best < last && power[best] > 0)
-        set_top(is, &az[best - 1],
-                (const double[]){(double)power[best - 1], (double)power[best],
-                                 (double)power[best + 1]});
+    set_top(is, &top);
     if (*t->step == &sonar_step_top && t->peak->listed && is->power > 0 &&
         is->power < 0.99 * (double)grid) {
         is->az_deg = s->scan->az_deg[t->peak->index]; /* sharper than all that was looked for */
@@ -282,11 +319,12 @@ static void interpolate(const sonar_search *s, sonar_local_maximum *peak) {
     if (!peak->listed || !sonar_scan_inside(s->scan, at - 1) ||
         !sonar_scan_inside(s->scan, at + 1) || power_of(s, at - 1) <= 0 || power_of(s, at + 1) <= 0)
         return;
-    const double az[3] = {sonar_scan_az(s->scan, at - 1), sonar_scan_az(s->scan, at),
-                          sonar_scan_az(s->scan, at + 1)};
-    set_top(&peak->is, az,
-            (const double[]){(double)power_of(s, at - 1), (double)power_of(s, at),
-                             (double)power_of(s, at + 1)});
+    summit top = {.below = true, .above = true};
+    for (ptrdiff_t i = 0; i < 3; i++) {
+        top.az[i] = sonar_scan_az(s->scan, at - 1 + i);
+        top.power[i] = (double)power_of(s, at - 1 + i);
+    }
+    set_top(&peak->is, &top);
 }
 
 /* Range and direction hardly depend on one another: two alternations reach the maximum. */

@@ -92,7 +92,7 @@ double sonar_leak_share(const sonar_search *s, const sonar_local_maximum *from,
 /* ---- rounds.c: what peaks ask of the beamformer, side by side -------------------------------- */
 
 /* Points that one peak asks for in a round, and those that it remembers. */
-enum { SONAR_TASK_POINTS = 16, SONAR_TASK_SAMPLES = 64 };
+enum { SONAR_TASK_POINTS = 16, SONAR_TASK_SAMPLES = 96 };
 
 /* A peak between two lower directions. An end is open where the scan stops: nothing says that the
  * power falls beyond it. */
