@@ -104,6 +104,7 @@ static void publish(sonar_output *output) {
             return; /* ETERM: the context is being taken away */
         atomic_fetch_add_explicit(&output->rounds, 1, memory_order_relaxed);
         sonar_wake_clear(output->wake);
+        const bool sent = give_back_one(output, true); /* first: readers wait for it */
         if (!sonar_output_look_after_peers(output))
             return;
         if (output->socket)
@@ -111,7 +112,7 @@ static void publish(sonar_output *output) {
         sonar_output_update_wanted(output);
         sonar_output_take_status(output);
         sleep_ms = sonar_output_repeat_status(output);
-        if (give_back_one(output, true))
+        if (sent)
             sleep_ms = 0; /* perhaps more; subscriptions are read in between */
     }
 }
