@@ -38,24 +38,24 @@ static inline const char *sonar_host_choice(const sonar_host *host, const char *
 
 /* ---- allocation ------------------------------------------------------------------------------ */
 
-/* Zeroed, all pages present, 64-byte aligned, count*size checked for overflow; NULL if memory runs
- * out. Release with free(). */
+/* Returns zeroed, 64-byte aligned memory whose pages are all present. count * size is checked for
+ * overflow. NULL if memory runs out. Release with free(). */
 void *sonar_alloc(size_t count, size_t size);
 
 /* Writes zeros. Large memory is divided among several threads, since the first access to each page
- * takes time. Only at the start of a program. */
+ * takes time. Call it only at the start of a program. */
 void sonar_zero(void *memory, size_t bytes);
 
-/* For programs that receive large messages, called at their start: makes malloc keep freed memory,
- * up to 256 MiB, instead of returning the pages of every message and mapping new ones; where the
- * process has less than 4 GiB of address space, all threads share one heap. */
+/* Makes malloc keep freed memory, up to 256 MiB; otherwise the pages of every large message would
+ * be returned to the system and mapped again. If the process has less than 4 GiB of address space,
+ * all threads share one heap. A program that receives large messages calls it at its start. */
 void sonar_keep_freed_memory(void);
 
 /* ---- libraries ------------------------------------------------------------------------------- */
 
-/* Loads a shared library for the life of the process, and stores the addresses of `count` symbols
- * in found[]. SONAR_EUNAVAILABLE, with a sentence that ends with `otherwise` if a symbol is
- * missing. Any thread. */
+/* Loads a shared library for the life of the process and stores the addresses of `count` symbols in
+ * found[]. SONAR_EUNAVAILABLE if a symbol is missing; the error's text ends with `otherwise`. Any
+ * thread. */
 sonar_code sonar_library_find(const char *library, const char *const *names, size_t count,
                               const char *otherwise, void **found, sonar_error *err);
 
@@ -71,7 +71,7 @@ int64_t sonar_utc_ns(void); /* the system clock, since 1970 */
  * (host may be NULL) and is no error. */
 sonar_code sonar_thread_start(const sonar_host *host, const char *name, int cpu,
                               void *(*run)(void *), void *arg, pthread_t *thread, sonar_error *err);
-/* False: it has not ended within that time. */
+/* false: it has not ended within that time */
 bool sonar_thread_join(pthread_t thread, int timeout_ms);
 
 /* Checks that this number of further threads (128 at most) can be started and that this much
@@ -103,8 +103,8 @@ size_t sonar_text_clean(const char *from, size_t bytes, char *to, size_t room);
 /* Number of edits that turn one word into the other, where exchanging two neighbours is one edit.
  * Compares the first 64 bytes. Any thread. */
 size_t sonar_text_edits(const char *a, const char *b);
-/* Of `count` structures of `bytes` each, whose first member is a name (const char *, NULL: none),
- * returns the name that `word` may be a misspelling of; NULL: none is similar. Any thread. */
+/* Each of the `count` structures of `bytes` begins with a name (const char *, NULL: none). Returns
+ * the name that `word` may be a misspelling of, or NULL if no name is similar. Any thread. */
 const char *sonar_text_nearest(const char *word, const void *named, size_t count, size_t bytes);
 
 /* ---- ring: bounded, one producer thread, one consumer thread, pointers only ------------------ */
@@ -124,7 +124,8 @@ sonar_ring_count(const sonar_ring *ring); /* any thread; an estimate while other
 int sonar_wake_create(void); /* a non-blocking eventfd, or -1 with errno */
 void sonar_wake_signal(int fd);
 void sonar_wake_clear(int fd);
-/* Waits until fd is signalled or the time has passed; true if it was signalled (and clears it). */
+/* Waits until fd is signalled or the time has passed. Returns true, and clears the signal, if it
+ * was signalled. */
 bool sonar_wake_wait(int fd, int timeout_ms);
 
 /* ---- pool: the project's own worker threads -------------------------------------------------- */
@@ -136,8 +137,8 @@ typedef struct sonar_pool sonar_pool;
 sonar_code sonar_pool_create(size_t workers, const int *cpus, sonar_pool **pool, sonar_error *err);
 void sonar_pool_destroy(sonar_pool *pool);
 size_t sonar_pool_workers(const sonar_pool *pool);
-/* Gives up the current job and all later ones between two tasks, permanently; what a job writes is
- * then incomplete. For a stop during long work. Any thread. */
+/* Abandons the current job and all later ones, permanently; tasks that have begun are completed.
+ * What an abandoned job writes is incomplete. For a stop during long work. Any thread. */
 void sonar_pool_cancel(sonar_pool *pool);
 bool sonar_pool_cancelled(const sonar_pool *pool); /* any thread */
 /* Number of tasks completed since create; any thread. */
@@ -150,8 +151,8 @@ const sonar_host *sonar_host_serial(void);
 
 /* ---- statistics ------------------------------------------------------------------------------ */
 
-/* Median of n >= 1 values, the upper of the middle two of an even count; reorders them. Allocates
- * nothing. */
+/* Median of n >= 1 values; of an even count, the upper of the middle two. Reorders the values and
+ * allocates nothing. */
 float sonar_median(float *value, size_t n);
 
 /* ---- arithmetic ------------------------------------------------------------------------------ */
@@ -159,9 +160,9 @@ float sonar_median(float *value, size_t n);
 /* The same direction as an angle in [0, 360) deg; NaN stays NaN. */
 double sonar_modulo_turn(double deg);
 
-/* From here on this thread treats denormal numbers as zeros and produces none (FTZ and DAZ on x86,
- * FZ on ARM). A digitiser's filter leaves denormals after digital silence, and computing with them
- * takes ten times as long. Infinities and NaN are unchanged. Returns the mode before. */
+/* Makes this thread treat denormal numbers as zeros and produce none (FTZ and DAZ on x86, FZ on
+ * ARM). A digitiser's filter leaves denormals after digital silence, and computing with them takes
+ * ten times as long. Infinities and NaN are unchanged. Returns the previous mode. */
 unsigned sonar_denormals_flush(void);
 void sonar_denormals_restore(unsigned before);
 

@@ -11,7 +11,7 @@ static inline uint64_t sonar_count_read(const uint64_t *counter) {
     return __atomic_load_n(counter, __ATOMIC_RELAXED);
 }
 
-/* The counter's one writer. */
+/* Only the counter's writer calls this. */
 static inline void sonar_count_set(uint64_t *counter, uint64_t value) {
     __atomic_store_n(counter, value, __ATOMIC_RELAXED);
 }

@@ -68,7 +68,7 @@ inline bool sonar_cuda_in_place(sonar_space space) {
 
 /* ---- profiling ------------------------------------------------------------------------------- */
 
-/* A named range in a profile, for the life of the variable; costs almost nothing without a
+/* A named range in a profilethat lasts as long as the variable; it costs almost nothing without a
  * profiler. */
 struct sonar_nvtx_range {
     explicit sonar_nvtx_range(const char *name) { nvtxRangePushA(name); }
@@ -92,7 +92,7 @@ sonar_code sonar_cuda_alloc(const char *part, size_t count, T **memory, sonar_er
     if (code)
         return code;
     code = CUDA_CHECK(part, cudaMemsetAsync(*memory, 0, bytes, cudaStreamPerThread), err);
-    if (!code) /* other streams must not overtake the clearing */
+    if (!code) /* a kernel on another stream must not run before the memory is cleared */
         code = CUDA_CHECK(part, cudaStreamSynchronize(cudaStreamPerThread), err);
     if (code) {
         cudaFree(*memory);

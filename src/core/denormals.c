@@ -16,7 +16,7 @@ void sonar_denormals_restore(unsigned before) {
     _mm_setcsr(before);
 }
 #elif defined(__aarch64__)
-static const unsigned long flush_to_zero = 1ul << 24; /* both ways */
+static const unsigned long flush_to_zero = 1ul << 24; /* in operands and in results */
 
 unsigned sonar_denormals_flush(void) {
     unsigned long before;

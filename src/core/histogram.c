@@ -4,8 +4,8 @@
 #include <math.h>
 #include <stddef.h>
 
-/* Values below 16 ns have a bucket each; above, the four bits below the highest select a bucket
- * within the octave. */
+/* Values below 16 ns have a bucket each. Above, an octave has 16 buckets, selected by the four bits
+ * below the highest. */
 static size_t bucket_of(uint64_t ns) {
     if (ns < 16)
         return (size_t)ns;
@@ -20,7 +20,8 @@ static double upper_edge_us(size_t bucket) {
     return ldexp((double)(bucket % 16 + 17), (int)(bucket / 16) - 1) * 1e-3;
 }
 
-/* There is one writer, so no atomic addition is needed; but the reader resets the maximum. */
+/* With a single writer no atomic addition is needed, except for the maximum, which the reader
+ * resets. */
 void sonar_histogram_add(sonar_histogram *histogram, uint64_t ns) {
     _Atomic uint32_t *bucket = &histogram->bucket[bucket_of(ns)];
     atomic_store_explicit(bucket, atomic_load_explicit(bucket, memory_order_relaxed) + 1,
@@ -49,7 +50,7 @@ static double percentile_us(const uint32_t *bucket, double share) {
     return NAN;
 }
 
-/* NaN: there are no values. */
+/* NaN if there are no values. */
 static double mean_us(const uint32_t *bucket, uint64_t sum_ns) {
     uint64_t count = 0;
     for (size_t i = 0; i < SONAR_HISTOGRAM_BUCKETS; i++)

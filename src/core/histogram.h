@@ -33,10 +33,10 @@ typedef struct sonar_percentiles {
     double sum_s;
 } sonar_percentiles;
 
-/* One thread. */
+/* Only one thread may add. */
 void sonar_histogram_add(sonar_histogram *histogram, uint64_t ns);
-/* Read by one thread, which owns *seen. A value added meanwhile counts now or at the next reading.
- */
+/* Read by one thread, which owns *seen. A value added during the call counts now or at the next
+ * reading. */
 void sonar_histogram_read(sonar_histogram *histogram, sonar_histogram_seen *seen,
                           sonar_percentiles *to);
 

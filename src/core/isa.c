@@ -22,7 +22,7 @@ static bool runs_here(sonar_isa isa) {
     return isa == SONAR_ISA_BASELINE;
 }
 
-/* SONAR_ISAS: none that runs here has this name. */
+/* Returns SONAR_ISAS if no instruction set that this processor supports has this name. */
 static sonar_isa find(const char *name) {
     sonar_isa isa = SONAR_ISA_V4;
     while (isa < SONAR_ISAS && !(runs_here(isa) && (!name || !strcmp(name, names[isa]))))

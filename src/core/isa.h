@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Instruction sets that kernels on the CPU are compiled for, one by one. */
+/* Instruction sets that kernels for the CPU are compiled for separately. */
 #ifndef SONAR_ISA_H
 #define SONAR_ISA_H
 
@@ -25,9 +25,9 @@ typedef enum sonar_isa {
 /* x86-64-v4, x86-64-v3, baseline; "none" for SONAR_ISAS. */
 const char *sonar_isa_name(sonar_isa isa);
 
-/* The one that `asked` names, or SONAR_ISAS if it does not run here; without a name (NULL) the
- * widest that the processor has, or the narrower one that the environment's SONAR_ISA names. Any
- * thread. */
+/* Returns the set named `asked`, or SONAR_ISAS if the processor does not support it. Without a name
+ * (NULL) returns the widest supported set, or the narrower one that the environment variable
+ * SONAR_ISA names. Any thread. */
 sonar_isa sonar_isa_choose(const char *asked);
 
 #endif

@@ -14,7 +14,8 @@ static float largest(const float *value, size_t n) {
     return most;
 }
 
-/* Quickselect (Hoare 1961); qsort may allocate. Values before the index are not larger. */
+/* Quickselect (Hoare 1961); qsort may allocate. Values before the index are not larger than the
+ * median. */
 float sonar_median(float *value, size_t n) {
     ptrdiff_t low = 0, high = (ptrdiff_t)n - 1;
     const ptrdiff_t wanted = (ptrdiff_t)n / 2;

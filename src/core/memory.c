@@ -11,7 +11,7 @@
 
 enum { ZEROERS_MOST = 16 };
 static const size_t shared_bytes =
-    (size_t)256 << 20; /* above this size the start of a thread costs comparatively little */
+    (size_t)256 << 20; /* below this size, starting a thread costs more than it saves */
 
 struct part {
     char *begin;
@@ -30,8 +30,8 @@ static size_t zeroers_of(size_t bytes) {
     return bytes < shared_bytes ? 1 : sonar_min_size(most, ZEROERS_MOST);
 }
 
-/* Each thread has a part of whole huge pages; this thread has the last part, and those of threads
- * that cannot be started. */
+/* Each thread clears a part that consists of whole huge pages. The calling thread clears the last
+ * part, and the parts of threads that cannot be started. */
 void sonar_zero(void *memory, size_t bytes) {
     const size_t huge = (size_t)2 << 20, threads = zeroers_of(bytes);
     const size_t share = bytes / threads & ~(huge - 1);
@@ -47,9 +47,9 @@ void sonar_zero(void *memory, size_t bytes) {
         pthread_join(thread[--started], NULL);
 }
 
-/* Large blocks request huge pages, since memory accessed with large strides, as the sample ring is,
- * would otherwise spend its time on page lookups. Pages are touched here and not left to calloc, so
- * that running threads need not wait for the system to provide them. */
+/* Large blocks request huge pages: memory accessed with large strides, such as the sample ring,
+ * would otherwise spend its time on page lookups. The pages are touched here, unlike by calloc, so
+ * that running threads do not wait for the system to provide them. */
 void *sonar_alloc(size_t count, size_t size) {
     const size_t huge = (size_t)2 << 20;
     size_t bytes;
@@ -68,11 +68,12 @@ void *sonar_alloc(size_t count, size_t size) {
 
 void sonar_keep_freed_memory(void) {
 #if defined(__GLIBC__)
-    mallopt(M_MMAP_THRESHOLD, 32 << 20); /* the most there is */
+    mallopt(M_MMAP_THRESHOLD, 32 << 20); /* the largest value that mallopt accepts */
     mallopt(M_TRIM_THRESHOLD, 256 << 20);
     struct rlimit most;
     if (!getrlimit(RLIMIT_AS, &most) && most.rlim_cur < (rlim_t)4 << 30)
-        mallopt(M_ARENA_MAX, 1); /* a thread's own takes 64 MiB of it, and the next gets no stack */
+        mallopt(M_ARENA_MAX, 1); /* each thread's own heap reserves 64 MiB of address space; too
+                                    little would be left for stacks */
 #endif
 }
 

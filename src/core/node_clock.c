@@ -3,7 +3,7 @@
 
 #include "core/core.h"
 
-/* Both times of one moment: repeats if another thread ran between the readings. */
+/* Reads both clocks at one moment: repeats if another thread ran between the two readings. */
 static void read_times(sonar_kernel_clock *clock) {
     enum { TRIES = 10 };
     const int64_t enough_ns = 20000;
@@ -33,7 +33,7 @@ void sonar_node_clock_take(const struct timex *from, int state, sonar_kernel_clo
 }
 
 void sonar_node_clock_read(sonar_kernel_clock *clock) {
-    struct timex kernel = {.modes = 0}; /* nothing is changed */
+    struct timex kernel = {.modes = 0}; /* modes 0: reads without changing anything */
     *clock = (sonar_kernel_clock){0};
     read_times(clock);
     const int state = adjtimex(&kernel);

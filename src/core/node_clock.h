@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The node's clock as the kernel reports it (adjtimex(2)), for any program that keeps it: chrony,
+/* The node's clock as the kernel reports it (adjtimex(2)), whichever program keeps it: chrony,
  * systemd-timesyncd, ntpd, or ptp4l with phc2sys. Needs no rights and no connection to that
  * program. Any thread. */
 #ifndef SONAR_NODE_CLOCK_H
@@ -14,7 +14,7 @@ typedef struct sonar_kernel_clock {
     bool known;                   /* the kernel has reported the members below */
     bool synchronised;
     double offset_s;      /* correction still to be applied, slowly */
-    double max_error_s;   /* bound of the clock's error, if its keeper is right */
+    double max_error_s;   /* bound of the clock's error, as reported by the program that keeps it */
     double frequency_ppm; /* frequency correction relative to the oscillator */
     int tai_s;            /* TAI - UTC, 0: not set in the kernel */
     int leap;             /* at the end of the day 1: a second is inserted, -1: omitted */

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <stdint.h>
 
-/* For the GPU's kernels, too. */
+/* kernels on the GPU use it too */
 #ifdef __CUDACC__
 #define SONAR_RANDOM_BOTH __host__ __device__
 #else

@@ -8,7 +8,8 @@
 
 static const char CGROUPS[] = "/sys/fs/cgroup";
 
-/* The number after `name` at the beginning of a line ("": of the first line); NaN: not found. */
+/* The number after `name` at the beginning of a line; with name "", the number at the beginning of
+ * the first line. NaN if not found. */
 static double number_in(const char *root, const char *path, const char *name) {
     char file[PATH_MAX], line[512];
     double value = NAN;
@@ -31,8 +32,8 @@ static void own_group(const char *root, char path[PATH_MAX]) {
         return;
     FILE *from = fopen(file, "re");
     while (from && fgets(line, sizeof line, from))
-        if (!strncmp(line, "0::/",
-                     4)) { /* version 2 has this form; others have a number and a name */
+        if (!strncmp(line, "0::/", 4)) { /* version 2 has an empty controller list and number 0;
+                                            lines of version 1 have others */
             line[strcspn(line, "\n")] = '\0';
             snprintf(path, PATH_MAX, "%.*s", PATH_MAX - 1, line[4] ? line + 3 : "");
             break;
@@ -41,14 +42,15 @@ static void own_group(const char *root, char path[PATH_MAX]) {
         fclose(from);
 }
 
-/* Path of `name` in the group's folder. */
+/* Reads `name` in the group's folder. */
 static double of_group(const char *root, const char *group, const char *name, const char *key,
                        char path[PATH_MAX]) {
     const int length = snprintf(path, PATH_MAX, "%s%s/%s", CGROUPS, group, name);
     return length < PATH_MAX ? number_in(root, path, key) : NAN;
 }
 
-/* Lowers the result to the group's limit and what is left below it. "max" is not a number. */
+/* Lowers the total to the group's limit, and the free bytes to what the group has left. "max" is
+ * not a number. */
 static void bound(sonar_room *room, const char *root, const char *group) {
     char path[PATH_MAX], other[PATH_MAX];
     const double most = of_group(root, group, "memory.max", "", path);
@@ -77,7 +79,8 @@ sonar_room sonar_room_read(const char *root) {
     snprintf(room.limit, sizeof room.limit, "%s", info);
     own_group(root, group);
     bound(&room, root, group);
-    for (char *end; (end = strrchr(group, '/'));) { /* in a container the top has a limit, too */
+    for (char *end;
+         (end = strrchr(group, '/'));) { /* in a container, the topmost group has a limit too */
         *end = '\0';
         bound(&room, root, group);
     }

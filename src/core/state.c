@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Files in the state directory. They affect what the daemon does, and other users may be able to
- * write there, so a file that is not clearly ours is refused. */
+ * write there, so a file is refused unless it clearly belongs to this user or to root. */
 #include "core/core.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* NULL: the open file can be read. */
+/* The reason not to read the open file; NULL: it can be read. */
 static const char *distrust(const struct stat *file, size_t most) {
     if (!S_ISREG(file->st_mode))
         return "it is no regular file";
@@ -21,7 +21,7 @@ static const char *distrust(const struct stat *file, size_t most) {
     return (uintmax_t)file->st_size > most ? "it is too long" : NULL;
 }
 
-/* Reads a file of `size` bytes, and one byte more to detect that it has grown. */
+/* Reads a file of `size` bytes, and tries to read one byte more to detect that it has grown. */
 static sonar_code read_all(int fd, const char *path, size_t size, char **text, size_t *bytes,
                            sonar_error *err) {
     size_t count = 0;

@@ -28,19 +28,19 @@ typedef struct sonar_stretch {
     const sonar_lack *lack;
 } sonar_stretch;
 
-/* Enough for a stretch of one sample, whichever channels lack it: ingest shortens stretches until
- * their gaps fit. */
+/* Gaps that a stretch of one sample has at most, whichever channels lack it. Ingest shortens
+ * stretches until their gaps fit. */
 static inline size_t sonar_stretch_lacks_most(size_t channels) {
     return channels / 2 + 64;
 }
 
 /* The receiver of stretches. Calls come one at a time, from any ingest thread, in order. A stretch
- * without any sample is left out, so the next one begins later. */
+ * without any sample is not passed on; the next one then begins later. */
 typedef struct sonar_stretch_sink {
     void *ctx;
     bool (*wants)(void *ctx); /* false: no stretches are made */
     void (*take)(void *ctx, const sonar_stretch *stretch);
-    void (*flush)(void *ctx); /* called several times a second, also if none are wanted */
+    void (*flush)(void *ctx); /* called several times a second, even if no stretches are wanted */
 } sonar_stretch_sink;
 
 #endif

@@ -79,7 +79,8 @@ size_t sonar_text_edits(const char *a, const char *b) {
     return row[n % 3][m];
 }
 
-/* Two edits, or one in three letters; but the words share letters in any case. */
+/* A name is similar if it is at most two edits away, or a third of the letters if that is more, and
+ * fewer edits than the word has letters. */
 const char *sonar_text_nearest(const char *word, const void *named, size_t count, size_t bytes) {
     const size_t letters = strlen(word);
     size_t best = sonar_min_size(sonar_max_size(2, letters / 3) + 1, letters);

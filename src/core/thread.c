@@ -51,10 +51,11 @@ sonar_code sonar_threads_reserve(size_t count, size_t bytes, sonar_error *err) {
         munmap(beside, bytes);
     if (!failed)
         return SONAR_OK;
-    return sonar_fail(err, SONAR_ESYS, "threads",
-                      "%zu threads and %zu MiB beside them are needed, %zu threads can be had: "
-                      "%s (%s)",
-                      count, bytes >> 20, started, strerror(failed), thread_limits);
+    return sonar_fail(
+        err, SONAR_ESYS, "threads",
+        "%zu threads and %zu MiB beside them are needed, but only %zu threads can be started:  "
+        "%s (%s)",
+        count, bytes >> 20, started, strerror(failed), thread_limits);
 }
 
 sonar_code sonar_thread_start(const sonar_host *host, const char *name, int cpu,

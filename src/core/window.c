@@ -20,8 +20,8 @@ void sonar_window_span(const sonar_window *window, uint64_t first, size_t length
     span[1].bytes = ((channels - 1) * capacity + length - head) * size;
 }
 
-/* Bit 0 of the first word is the last multiple of 64 positions at or before the window's lookback.
- */
+/* Bit 0 of the first word stands for the last position that is a multiple of 64 and not after the
+ * window's lookback. */
 bool sonar_window_is_whole(const sonar_window *window, uint64_t first, size_t length) {
     uint64_t origin = (window->position - window->lookback) & ~(uint64_t)63;
     uint64_t at = window->position + (first - window->first_sample) - origin, end = at + length;

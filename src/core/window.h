@@ -16,13 +16,14 @@ typedef struct sonar_window {
     size_t lookback;   /* samples present before the first: the spec's lookback, but none before the
                           stream's first window */
     sonar_gaps gaps;   /* of the used channels, in the window */
-    const uint64_t *lacks; /* samples that some used channel lacks: sonar_window_is_whole */
-    uint32_t flags;        /* SONAR_FRAME_* bits of the frames in it */
-    bool restarted;        /* the first one of a timeline that replaced another */
-    int64_t arrival_ns;    /* monotonic, when its last sample was received */
-    int64_t offered_ns;    /* monotonic, when ingest offered it */
-    const float *missing;  /* [channel] share of missing samples */
-    sonar_buffer ring;     /* f32 or s16 [channel][capacity] */
+    const uint64_t *
+        lacks; /* bits of samples that at least one used channel lacks, for sonar_window_is_whole */
+    uint32_t flags;       /* SONAR_FRAME_* bits of the frames in it */
+    bool restarted;       /* the first one of a timeline that replaced another */
+    int64_t arrival_ns;   /* monotonic, when its last sample was received */
+    int64_t offered_ns;   /* monotonic, when ingest offered it */
+    const float *missing; /* [channel] share of missing samples */
+    sonar_buffer ring;    /* f32 or s16 [channel][capacity] */
     uint64_t position;  /* of the first sample in the ring: a count that continues over restarts */
     size_t ring_column; /* of the first sample; the window may wrap around */
     void *slot;         /* private to ingest */
