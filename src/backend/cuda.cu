@@ -70,7 +70,7 @@ static sonar_code no_device(cudaError_t status, sonar_error *err) {
     }
 }
 
-/* True if device `index` exists and there are kernels for it. */
+/* Succeeds if device `index` exists and this plugin has kernels for it. */
 static sonar_code probe(size_t index, char *description, size_t bytes, sonar_error *err) {
     int count = 0;
     cudaDeviceProp device;
@@ -104,9 +104,9 @@ static sonar_code use(const sonar_backend *backend, sonar_error *err) {
 
 /* ---- buffers --------------------------------------------------------------------------------- */
 
-/* Allocates pinned memory in huge pages from here on, as sonar_alloc does. With cudaHostAlloc's
- * small pages, a thread that writes a sample ring with large strides spends its time on page
- * lookups. */
+/* Allocates pinned memory in huge pages from this size on, as sonar_alloc does. With
+ * cudaHostAlloc's small pages, a thread that writes a sample ring with large strides spends its
+ * time on page lookups. */
 static const size_t registered_bytes = (size_t)64 << 20;
 
 static sonar_code allocate_host(size_t bytes, void **data, sonar_error *err) {
@@ -151,7 +151,7 @@ static sonar_code allocate(sonar_space space, size_t bytes, void **data, sonar_e
 static sonar_code buffer_create(const sonar_backend *backend, sonar_space space, sonar_dtype dtype,
                                 int rank, const size_t *shape, sonar_buffer *buffer,
                                 sonar_error *err) {
-    (void)backend; /* the thread's device, as set by `use`: here and below */
+    (void)backend; /* the calling thread has this device set, by `use`; also below */
     *buffer = sonar_buffer_view(NULL, dtype, rank, shape);
     buffer->space = space;
     return buffer->bytes ? allocate(space, buffer->bytes, &buffer->data, err) : SONAR_OK;
@@ -194,7 +194,7 @@ static void queue_destroy(sonar_queue *queue) {
 
 /* ---- copies ---------------------------------------------------------------------------------- */
 
-/* Rows of bytes; dense buffers are a single row. */
+/* An array as rows of bytes. A dense buffer is a single row. */
 struct layout {
     size_t rows, row, from_step, to_step;
 };
@@ -213,8 +213,8 @@ static cudaMemcpyKind kind_of(bool from_device, bool to_device) {
     return to_device ? cudaMemcpyHostToDevice : cudaMemcpyHostToHost;
 }
 
-/* Copies row by row, for a single row and for rows farther apart than CUDA's copies of several rows
- * support. */
+/* Copies row by row: for a single row, or for rows farther apart than CUDA's copies of several rows
+ * allow. */
 static sonar_code copy_each(const void *from, void *to, const struct layout &l, cudaMemcpyKind kind,
                             cudaStream_t stream, sonar_error *err) {
     sonar_code code = SONAR_OK;
@@ -245,8 +245,8 @@ static sonar_code copy(sonar_queue *queue, const sonar_buffer *from, sonar_buffe
                       err);
 }
 
-/* A waiting thread sleeps, at least after `awake`, because the daemon shares its processors with
- * the digitisers' readers. */
+/* A thread that waits for the event sleeps, at most after a short poll, because the daemon shares
+ * its processors with the digitisers' readers. */
 static sonar_code event_create(const sonar_backend *backend, sonar_event **event,
                                sonar_error *err) {
     (void)backend;
@@ -278,8 +278,8 @@ static sonar_code wait(sonar_queue *queue, sonar_event *event, sonar_error *err)
     return CUDA_CHECK("cuda", cudaStreamWaitEvent(queue->stream, event->event, 0), err);
 }
 
-/* Polls first, since waking up takes longer than a copy. The sleeping wait below reports a failed
- * event. */
+/* Polls first, because waking up takes longer than a copy. If the event failed, the sleeping wait
+ * below reports it. */
 static void await_awake(cudaEvent_t event) {
     const auto end = std::chrono::steady_clock::now() + awake;
     while (cudaEventQuery(event) == cudaErrorNotReady && std::chrono::steady_clock::now() < end)
@@ -319,7 +319,7 @@ static sonar_code graph_begin(sonar_queue *queue, sonar_error *err) {
     return SONAR_OK;
 }
 
-/* Uploads it now, so that the first run does not have to. */
+/* Uploads the graph now, so that its first run does not have to. */
 static sonar_code instantiate(sonar_queue *queue, cudaGraph_t recorded, sonar_graph *graph,
                               sonar_error *err) {
     CUDA_TRY("cuda", cudaGraphInstantiate(&graph->exec, recorded, 0), err);

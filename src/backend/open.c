@@ -28,11 +28,11 @@ static sonar_code load(const char *name, const char *plugin_dir, const sonar_plu
     *(void **)&entry = symbol; /* POSIX requires this form for function pointers */
     const sonar_plugin_ops *found = entry();
     if (!found)
-        return sonar_fail(err, SONAR_EUNAVAILABLE, path, "%s gives nothing: not a sonard plugin",
-                          SONAR_PLUGIN_SYMBOL);
+        return sonar_fail(err, SONAR_EUNAVAILABLE, path,
+                          "%s returned no table: not a sonard plugin", SONAR_PLUGIN_SYMBOL);
     if (found->interface != SONAR_PLUGIN_INTERFACE)
         return sonar_fail(err, SONAR_EUNAVAILABLE, path,
-                          "speaks plugin interface %u, this program speaks %u: install matching "
+                          "has plugin interface %u, this program needs %u: install matching "
                           "versions",
                           found->interface, SONAR_PLUGIN_INTERFACE);
     *plugin = found;
@@ -86,7 +86,7 @@ sonar_code sonar_backend_open(const char *name, const char *plugin_dir, const so
         return SONAR_OK;
     }
     snprintf(choice->reason, sizeof choice->reason,
-             automatic ? "its hardware is there" : "the configuration asks for it");
+             automatic ? "its hardware is present" : "the configuration asks for it");
     return SONAR_OK;
 }
 

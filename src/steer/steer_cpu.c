@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Steering off the grid on the CPU: the delays of manifold/delays.c, a run of sensors of one look
- * at a time, in loops that compilers turn into vectors. */
+/* Steering off the grid on the CPU: the delays of manifold/delays.c. A task computes a run of
+ * sensors of one look, in loops that compilers vectorise. */
 #include "steer/steer.h"
 
 #include <math.h>
@@ -14,14 +14,14 @@ enum { RUN = 2048 /* sensors of a task */ };
 struct steer {
     sonar_steer_spec spec;
     const sonar_host *host;
-    const sonar_look *look; /* of the execute at work */
+    const sonar_look *look; /* of the current execute */
     const sonar_params *params;
     uint64_t *turns;
-    size_t runs; /* of a look */
+    size_t runs; /* runs of sensors in a look */
 };
 
-/* A whole number of less than 2^51. Vectors have no conversion to 64-bit integers before AVX-512,
- * but in the sum with 1.5 * 2^52 a double's lower bits are that integer. */
+/* Rounds x, below 2^51 in magnitude, to an integer. Vectors have no conversion to 64-bit integers
+ * before AVX-512, but the lower bits of x + 1.5 * 2^52, as a double, are that integer. */
 static inline int64_t whole(double x) {
     const double shift = 6755399441055744.0, shifted = x + shift;
     int64_t bits, zero;
@@ -30,7 +30,7 @@ static inline int64_t whole(double x) {
     return bits - zero;
 }
 
-/* What sonar_turns returns, in halves of 32 bits. */
+/* The same as sonar_turns, computed in two halves of 32 bits. */
 static inline uint64_t turns_of(double tau_s, double bin_width_hz) {
     const int bits = SONAR_WHOLE_TURNS_BITS;
     const double two_32 = 4294967296.0, span = 1 << bits, turns = bin_width_hz * tau_s;
@@ -49,7 +49,8 @@ SONAR_MULTIARCH static void steer_far(const sonar_look *look, double c_mps, size
     }
 }
 
-/* |s| - |s - p| = (2 s.p - |p|^2) / (|s| + |s - p|): no difference of two nearly equal lengths. */
+/* |s| - |s - p| = (2 s.p - |p|^2) / (|s| + |s - p|): avoids the difference of two nearly equal
+ * lengths. */
 SONAR_MULTIARCH static void steer_near(const sonar_look *look, double c_mps, size_t n,
                                        const double *position_m, uint64_t *turns) {
     const double r = look->length_m, hz = look->bin_width_hz;

@@ -14,7 +14,7 @@ constexpr size_t LOOKS_AT_ONCE = 65535; /* rows of a grid */
 struct steer {
     sonar_steer_spec spec;
     double *position_m; /* [sensor][3] */
-    uint64_t version;   /* of the parameters that they are of; 0: of none */
+    uint64_t version;   /* version of the parameters that position_m belongs to; 0: none */
 };
 
 /* As sonar_turns. */
@@ -26,7 +26,8 @@ __device__ inline uint64_t turns_of(double tau_s, double bin_width_hz) {
     return fixed << bits | fixed >> (64 - bits);
 }
 
-/* |s| - |s - p| = (2 s.p - |p|^2) / (|s| + |s - p|): no difference of two nearly equal lengths. */
+/* |s| - |s - p| = (2 s.p - |p|^2) / (|s| + |s - p|): avoids the difference of two nearly equal
+ * lengths. */
 __device__ inline double path_difference(const sonar_look &look, const double p[3]) {
     const double r = look.length_m;
     double distance = 0, dot = 0, square = 0;
@@ -54,7 +55,7 @@ __global__ void __launch_bounds__(THREADS)
     turns[(size_t)blockIdx.y * sensors + sensor] = turns_of(path_m / c_mps, look.bin_width_hz);
 }
 
-/* Pageable memory is read before the copy returns. */
+/* The copy returns only after pageable memory is read, so the source may change then. */
 sonar_code upload(struct steer *s, const sonar_params *params, cudaStream_t stream,
                   sonar_error *err) {
     if (s->version == params->version)
