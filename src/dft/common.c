@@ -43,7 +43,7 @@ double sonar_dft_device_bytes(const sonar_dft_spec *spec) {
     const bool fused =
         n >= SONAR_DFT_FUSED_LEAST && n <= SONAR_DFT_FUSED_MOST && (n & (n - 1)) == 0;
     const double samples = 4 * (double)n, bins = 8 * (double)(n / 2 + 1);
-    double channel = 4 + SONAR_GAPS_MOST * (double)sizeof(sonar_gap); /* what is missing */
+    double channel = 4 + SONAR_GAPS_MOST * (double)sizeof(sonar_gap); /* the list of gaps */
     channel += spec->in_place ? 0 : samples;
     const double batch = fused ? 0 : (double)sonar_dft_batch(spec) * (samples + 2 * bins);
     return samples + 32 * (double)spec->sensors + channel * (double)spec->channels + batch;

@@ -2,7 +2,7 @@
 /*
  * DFT stage on the CPU. The used sensors are cut into blocks of a fixed size; a block is gathered,
  * transformed by one batched FFTW plan, corrected and written as columns of the output. Blocks are
- * independent, so the number of workers cannot change a bit.
+ * independent, so the number of workers does not change a bit of the result.
  */
 #include "dft/dft.h"
 
@@ -21,8 +21,8 @@
 enum { BLOCK = 8 };
 _Static_assert(SONAR_DFT_LENGTH_MOST <= INT_MAX / (2 * BLOCK), "FFTW counts in int");
 
-/* What one sensor's bins are multiplied by: gain at the first bin and its rotation from bin to bin.
- * In double the recurrence is off by some 1e-16 a step: 1e-10 after a million bins. */
+/* The factors of one sensor's bins: the gain at the first bin and its rotation from bin to bin. In
+ * double precision the recurrence drifts by about 1e-16 a step, 1e-10 after a million bins. */
 struct correction {
     double re[BLOCK], im[BLOCK], step_re[BLOCK], step_im[BLOCK];
 };
@@ -36,10 +36,11 @@ struct dft {
     fftwf_plan plan;
     float *time;             /* [worker][BLOCK][row] */
     fftwf_complex *spectrum; /* [worker][BLOCK][half_row] */
-    uint64_t version;        /* of the params that the members below were made from */
+    uint64_t version;        /* version of the params that the members below were made from */
     bool prepared;
     size_t used;
-    uint32_t *sensor, *channel;    /* [used]: the sensors to transform and what feeds them */
+    uint32_t *sensor,
+        *channel; /* [used]: the sensors to transform and the channels that feed them */
     struct correction *correction; /* [block] */
     const sonar_buffer *in;        /* of the execute in progress */
     sonar_buffer *out;
@@ -48,7 +49,7 @@ struct dft {
 
 /* ---- planning -------------------------------------------------------------------------------- */
 
-/* FFTW's own is some KiB for each length. */
+/* FFTW's own wisdom is some KiB for each length. */
 enum { WISDOM_BYTES_MOST = 4 << 20 };
 
 /* FFTW's planner and its wisdom are global and not thread-safe. */
@@ -65,7 +66,7 @@ static void wisdom_load(const sonar_host *host) {
     char path[PATH_MAX], *text;
     size_t bytes;
     sonar_error why = {0};
-    fftwf_forget_wisdom(); /* plans depend on the file, not on what the process did before */
+    fftwf_forget_wisdom(); /* plans depend on the file alone, not on what the process did before */
     if (!wisdom_path(host, path) || access(path, F_OK) != 0)
         return;
     if (sonar_state_read(path, WISDOM_BYTES_MOST, &text, &bytes, &why))
@@ -170,7 +171,7 @@ static void gather(const sonar_buffer *in, size_t channel, float *x) {
     }
 }
 
-/* Zeros where samples are missing; returns how many are. */
+/* Zeroes missing samples and returns their number. */
 static size_t clear_gaps(const struct dft *dft, size_t channel, float *x) {
     const sonar_gaps *gaps = dft->work->gaps;
     size_t from = dft->work->offset, end = from + dft->spec.length, lost = 0;
@@ -187,7 +188,7 @@ static size_t clear_gaps(const struct dft *dft, size_t channel, float *x) {
     return lost;
 }
 
-/* Eight running sums: as fast as the vector unit allows, in an order that never changes. */
+/* Eight running sums: they use the vector unit, and their order is fixed. */
 SONAR_MULTIARCH static double sum_of(const float *x, size_t n) {
     double sum[8] = {0}, rest = 0;
     size_t i = 0;
@@ -206,7 +207,7 @@ SONAR_MULTIARCH static void apply_taper(float *x, const float *taper, double mea
         x[i] = (float)((double)x[i] - mean) * taper[i];
 }
 
-/* One sensor's samples, ready to be transformed. */
+/* Prepares one sensor's samples for the transform. */
 static void prepare_signal(const struct dft *dft, size_t channel, float *x) {
     size_t n = dft->spec.length;
     gather(dft->in, channel, x);
@@ -225,12 +226,12 @@ static inline void to_unit(float *re, float *im) {
     }
 }
 
-/* The one-sided density counts every bin twice but those that are their own mirror image. */
+/* The one-sided density counts every bin twice, except bins that are their own mirror image. */
 static double onesided(const sonar_dft_spec *spec, size_t bin) {
     return bin == 0 || 2 * bin == spec->length ? M_SQRT1_2 : 1.0;
 }
 
-/* Gains of a block at one bin as float, and the step to the next bin. */
+/* Gains of a block at one bin as float; then steps to the next bin. */
 SONAR_MULTIARCH static void next_gain(struct correction *c, double factor, float re[BLOCK],
                                       float im[BLOCK]) {
     for (size_t i = 0; i < BLOCK; i++) {
@@ -316,7 +317,8 @@ static void dft_destroy(void *stage) {
     free(dft);
 }
 
-/* Rows are whole cache lines, so that every worker's block has the alignment FFTW planned for. */
+/* Rows are whole cache lines, so that every worker's block has the alignment that FFTW planned
+ * for. */
 static bool allocate(struct dft *dft) {
     const sonar_dft_spec *spec = &dft->spec;
     size_t signals = dft->host->workers * BLOCK;

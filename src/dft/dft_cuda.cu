@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * DFT stage on NVIDIA GPUs, in one of two ways. Powers of two for which the device has the memory
- * go through one kernel of our own (fused_cuda.cuh). Any length goes through cuFFT, the used
- * sensors in batches: a kernel subtracts the mean and multiplies by the taper, cuFFT
+ * DFT stage on NVIDIA GPUs, in one of two ways. Powers of two go through one kernel of our own
+ * (fused_cuda.cuh) if the device has enough shared memory. All other lengths go through cuFFT, the
+ * used sensors in batches: a kernel subtracts the mean and multiplies by the taper, cuFFT
  * transforms, a second kernel picks the kept bins, corrects them and turns [sensor][bin] into
- * [bin][sensor]. Samples in host memory are first copied over, all used channels of the window at
- * once.
+ * [bin][sensor]. Samples in host memory are first copied to the device, all used channels of the
+ * window at once.
  */
 #include "dft/dft.h"
 #include "dft/fused_cuda.cuh"
@@ -19,41 +19,42 @@
 
 enum { WINDOW_THREADS = 256, SELECT_TILE = 32, SELECT_ROWS = 8, CLEAR_THREADS = 256 };
 /* TILE: sensors per thread block of the fused kernel, if every multiprocessor gets FULL_TILES
- * blocks. More sensors in a row of the output would be written faster, but take memory that serves
- * as the tables' cache. */
+ * blocks. More sensors would be written faster, in longer rows of the output, but would take shared
+ * memory that otherwise caches the tables. */
 enum { TILE = 2, FULL_TILES = 16 };
 
-/* Memory for signals, spectra and cuFFT's own work of one batch, where training says nothing. Large
- * batches fill the device, small ones stay in its cache from kernel to kernel. */
+/* Memory of one batch for signals, spectra and cuFFT's work area, unless training chose another.
+ * Large batches fill the device; small ones stay in its cache from kernel to kernel. */
 
 struct dft {
     sonar_dft_spec spec;
-    double psd_gain;                      /* sqrt(2 / (fs sum w^2)) */
-    float *taper;                         /* [length] */
-    float *staging;                       /* [channel][length], or as many s16; in place: none */
-    struct source *source, *host_source;  /* used, then masked ones; on the device and here */
-    size_t used, first_channel, channels; /* the used ones lie in this range */
-    uint32_t *gap_count;                  /* [channel] of the window in work... */
+    double psd_gain; /* sqrt(2 / (fs sum w^2)) */
+    float *taper;    /* [length] */
+    float *staging;  /* [channel][length], f32 or s16; NULL if the samples are read in place */
+    struct source *source,
+        *host_source; /* the used sensors, then the masked ones; on the device and on the host */
+    size_t used, first_channel, channels; /* the used sensors' channels lie in this range */
+    uint32_t *gap_count;                  /* [channel] of the current window... */
     sonar_gap *gap;                       /* ...[channel][SONAR_GAPS_MOST] */
     uint64_t version;                     /* of the params that source was made from */
     bool prepared;
-    /* in one kernel */
+    /* the fused kernel is used */
     bool is_fused;
     struct fused fused;
-    float2 *tables; /* its twiddle and untangle */
-    /* through cuFFT */
+    float2 *tables; /* twiddle and untangle of the fused kernel */
+    /* members for cuFFT */
     size_t batch; /* sensors of one transform */
     cufftHandle plan;
-    cudaStream_t stream; /* the plan's */
+    cudaStream_t stream; /* the stream that the plan uses */
     bool planned;
-    void *work;       /* cuFFT's */
+    void *work;       /* cuFFT's work area */
     float *time;      /* [batch][length] */
     float2 *spectrum; /* [batch][length / 2 + 1] */
 };
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 
-/* What sums of samples are exact in, or nearly. */
+/* A type in which sums of samples are exact, or nearly. */
 template <typename T> struct sum_of { typedef double type; };
 template <> struct sum_of<int16_t> { typedef long long type; };
 
@@ -66,10 +67,11 @@ template <uint32_t THREADS, typename T> __device__ inline T block_sum(T value) {
         if (threadIdx.x < half)
             shared[threadIdx.x] += shared[threadIdx.x + half];
     }
-    return shared[threadIdx.x]; /* its own: no other thread writes there any more */
+    return shared[threadIdx.x]; /* shared memory of its own, which no other thread writes after this
+                                 */
 }
 
-/* This thread's share of the samples that are there. */
+/* This thread's share of the present samples. */
 template <typename T, uint32_t THREADS>
 __device__ inline typename sum_of<T>::type sum_there(const struct row<T> &from, uint32_t length,
                                                      const struct lost &lost) {
@@ -83,7 +85,7 @@ __device__ inline typename sum_of<T>::type sum_there(const struct row<T> &from, 
     return sum;
 }
 
-/* One thread block makes one row of `time`; rows that have no sensor become zero. */
+/* One thread block makes one row of `time`. Rows without a sensor become zero. */
 template <typename T>
 static __global__ void __launch_bounds__(WINDOW_THREADS)
     taper_rows(struct input in, const struct source *source, uint32_t sources, const float *taper,
@@ -110,14 +112,15 @@ static __global__ void __launch_bounds__(WINDOW_THREADS)
 #pragma unroll 8
     for (uint32_t i = threadIdx.x; i < length; i += WINDOW_THREADS)
         to[i] = tapered(from[i], mean, taper[i]);
-    if (lost.count) /* the whole block has the same */
+    if (lost.count) /* the same in the whole thread block */
         __syncthreads();
     for (uint32_t gap = 0; gap < lost.count; gap++)
         for (uint32_t i = lost[gap].begin + threadIdx.x; i < lost[gap].end; i += WINDOW_THREADS)
             to[i] = 0;
 }
 
-/* A thread block turns one tile of 32 sensors by 32 bins. Grid: tiles, those of sensors first. */
+/* A thread block transposes one tile of 32 sensors by 32 bins. Grid: tiles, those of sensors
+ * first. */
 static __global__ void __launch_bounds__(SELECT_TILE *SELECT_ROWS)
     select_bins(const float2 *spectrum, size_t length, const struct source *source,
                 uint32_t sources, size_t first_bin, size_t bins, bool equalise, float2 *out,
@@ -139,7 +142,7 @@ static __global__ void __launch_bounds__(SELECT_TILE *SELECT_ROWS)
                 tile[threadIdx.x][i];
 }
 
-/* Zeros in all bins of the masked sensors; count is sensors times bins. */
+/* Writes zeros to all bins of the masked sensors; count is sensors times bins. */
 static __global__ void __launch_bounds__(CLEAR_THREADS)
     clear_masked(const struct source *source, size_t masked, size_t count, float2 *out,
                  ptrdiff_t out_row) {
@@ -183,8 +186,8 @@ static sonar_code fft_check(cufftResult result, const char *call, sonar_error *e
             return try_code;                                                                       \
     } while (0)
 
-/* The plan's work area is ours, so that nothing is allocated behind our back. The first transform
- * loads cuFFT's kernels: here rather than in the first window. */
+/* The plan's work area is our memory, so that cuFFT allocates nothing itself. The first transform
+ * loads cuFFT's kernels: here, so that the first window does not have to wait for it. */
 static sonar_code make_plan(struct dft *dft, sonar_error *err) {
     long long length = (long long)dft->spec.length;
     size_t bytes = 0;
@@ -258,7 +261,7 @@ static sonar_code prepare(struct dft *dft, const sonar_params *params, cudaStrea
 /* ---- the stage ------------------------------------------------------------------------------- */
 
 static sonar_code check_spec(const sonar_dft_spec *spec, sonar_error *err) {
-    if (spec->sensors > INT_MAX) /* cuFFT's and the kernels' own limit */
+    if (spec->sensors > INT_MAX) /* the limit of cuFFT and of the kernels */
         return sonar_fail(err, SONAR_EINVAL, "dft", "%zu channels and %zu sensors", spec->channels,
                           spec->sensors);
     return sonar_dft_check(spec, err);
@@ -287,11 +290,11 @@ static sonar_code make_taper(struct dft *dft, sonar_error *err) {
     return code;
 }
 
-/* Sensors per thread block: more than one if asked for, or if there are enough sensors to fill the
- * device anyway, as long as their bins take less memory than the transform itself. */
+/* Sensors per thread block. Takes more than one if asked to, or if there are enough sensors to fill
+ * the device anyway and their bins take less memory than the transform itself. */
 static uint32_t choose_rounds(const sonar_dft_spec *spec, size_t processors,
                               const sonar_host *host) {
-    const char *asked = sonar_host_choice(host, "dft.tile"); /* by tests */
+    const char *asked = sonar_host_choice(host, "dft.tile"); /* set by tests */
     size_t tile = asked ? strtoul(asked, NULL, 10) : 0;
     uint32_t points = (uint32_t)spec->length / 2, rounds = 1;
     if (tile == 0)
@@ -302,7 +305,7 @@ static uint32_t choose_rounds(const sonar_dft_spec *spec, size_t processors,
     return rounds;
 }
 
-/* A kernel's limit is shared by all stages, so it is set as high as it goes. */
+/* The limit of a kernel is shared by all stages, so it is set as high as possible. */
 static sonar_code allow_shared(const void *kernel, int most, sonar_error *err) {
     return CUDA_CHECK("dft",
                       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
@@ -310,10 +313,11 @@ static sonar_code allow_shared(const void *kernel, int most, sonar_error *err) {
                       err);
 }
 
-/* The fused kernel if it is wanted, has this length and fits into a multiprocessor. */
+/* Takes the fused kernel if the choice allows it, a kernel for this length exists, and it fits into
+ * a multiprocessor. */
 static sonar_code choose_path(struct dft *dft, const sonar_host *host, sonar_error *err) {
     const sonar_dft_spec *spec = &dft->spec;
-    const char *asked = sonar_host_choice(host, "dft.path"); /* by tests */
+    const char *asked = sonar_host_choice(host, "dft.path"); /* set by tests */
     int most = 0, processors = 0;
     if ((asked && !strcmp(asked, "cufft")) || !fused_kernel<float>(spec->length))
         return SONAR_OK;
@@ -394,7 +398,8 @@ static sonar_code make_batches(struct dft *dft, sonar_error *err) {
     return code ? code : make_plan(dft, err);
 }
 
-/* Kernels are loaded when first asked for: here and in the two above, not with the first window. */
+/* Kernels are loaded at the first query: here and in the two functions above, and not in the first
+ * window. */
 static sonar_code make(struct dft *dft, const sonar_host *host, sonar_error *err) {
     const sonar_dft_spec *spec = &dft->spec;
     cudaFuncAttributes attributes;
@@ -501,7 +506,7 @@ static sonar_code check_shapes(const struct dft *dft, const sonar_buffer *in,
     return SONAR_OK;
 }
 
-/* Where the device finds a part: in place, or in the staging buffer at `offset`. */
+/* Address at which the device reads a part: in place, or in the staging buffer at `offset`. */
 static sonar_code fetch(struct dft *dft, const sonar_buffer *in, size_t offset, const void **data,
                         ptrdiff_t *row, cudaStream_t stream, sonar_error *err) {
     size_t samples = samples_of(in), length = dft->spec.length, first = dft->first_channel;
@@ -510,7 +515,8 @@ static sonar_code fetch(struct dft *dft, const sonar_buffer *in, size_t offset, 
     if (samples == 0 || sonar_cuda_in_place(in->space))
         return SONAR_OK;
     if (dft->spec.in_place)
-        return sonar_fail(err, SONAR_EINVAL, "dft", "samples in host memory, which has no copy");
+        return sonar_fail(err, SONAR_EINVAL, "dft",
+                          "samples are in host memory, but there is no staging buffer");
     size_t size = sonar_dtype_size(in->dtype);
     size_t from_row = dft->spec.channels == 1 ? samples : (size_t)in->stride[0];
     unsigned char *staging = (unsigned char *)dft->staging + offset * size;
@@ -524,8 +530,8 @@ static sonar_code fetch(struct dft *dft, const sonar_buffer *in, size_t offset, 
                       err);
 }
 
-/* Those of the used channels. They lie in pageable memory, which has been read when the call
- * returns; a work with gaps is never recorded. */
+/* Copies the gaps of the used channels. The source is pageable memory, which has been read when the
+ * call returns. A call with gaps is never recorded in a graph. */
 static sonar_code fetch_gaps(struct dft *dft, const sonar_work *work, struct input *at,
                              cudaStream_t stream, sonar_error *err) {
     const sonar_gaps *gaps = work->gaps;
@@ -604,7 +610,7 @@ static sonar_code clear(const struct dft *dft, sonar_buffer *out, cudaStream_t s
     return CUDA_LAUNCHED("dft", "clear_masked", err);
 }
 
-/* Not while a graph is recorded, if it can be helped. */
+/* Sets the stream of cuFFT's plan, if possible not while a graph is recorded. */
 static sonar_code use_stream(struct dft *dft, cudaStream_t stream, sonar_error *err) {
     if (dft->stream != stream)
         FFT_TRY(cufftSetStream(dft->plan, stream), err);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * The complex transform of M points inside a thread block, M a power of two from 128 on: M / 16
- * threads with 16 points in registers each. Stockham's self-sorting form: passes of radix 16 and
- * a last one of the radix that is left; between two passes the threads exchange their points
- * through shared memory. Before every pass, and after the last, thread t has the points
- * t + m * M / 16, m < 16, in this order. What follows is one thread's part of one step.
+ * threads with 16 points in registers each. Stockham's self-sorting form: passes of radix 16 and a
+ * last one of the radix that is left; between two passes the threads exchange their points through
+ * shared memory. Before every pass, and after the last, thread t has the points t + m * M / 16, m <
+ * 16, in this order. Each function below is one thread's part of one step.
  */
 #ifndef SONAR_DFT_FFT_CUDA_CUH
 #define SONAR_DFT_FFT_CUDA_CUH
@@ -14,7 +14,7 @@
 
 enum { FFT_MINE = 16 }; /* points of one thread */
 
-#ifndef FFT_STEP /* may be redefined to try the steps one after the other on the host */
+#ifndef FFT_STEP /* may be redefined, to run the steps one after the other on the host */
 #define FFT_STEP __device__ __forceinline__
 #endif
 
@@ -32,7 +32,7 @@ FFT_STEP float2 fft_multiply(float2 a, float2 b) {
 
 /* ---- transforms of 2, 4, 8 and 16 points in registers ---------------------------------------- */
 
-/* a exp(-j 2 pi m / 16) for a constant m < 10; the cheap ones without a full product. */
+/* a exp(-j 2 pi m / 16) for a constant m < 10; simple factors take no full product. */
 FFT_STEP float2 fft_turn(float2 a, int m) {
     const float c1 = .92387953251128674f, c2 = .70710678118654752f, c3 = .38268343236508977f;
     switch (m) {
@@ -65,12 +65,13 @@ FFT_STEP void fft_4(float2 &a, float2 &b, float2 &c, float2 &d) {
     d = fft_turn(d, 4);
     fft_2(a, b);
     fft_2(c, d);
-    float2 second = c; /* what they hold is X0, X2, X1, X3 */
+    float2 second = c; /* these now hold X0, X2, X1, X3 */
     c = b;
     b = second;
 }
 
-/* In place and in natural order. Radix R = 4 L: L transforms of 4, turns, 4 transforms of L. */
+/* In place and in natural order. Radix R = 4 L: L transforms of 4 points, rotations, 4 transforms
+ * of L points. */
 template <int R> FFT_STEP void fft_small(float2 (&v)[R]) {
     constexpr int L = R / 4;
     float2 u[R];
@@ -99,7 +100,7 @@ template <> FFT_STEP void fft_small<2>(float2 (&v)[2]) {
 
 /* ---- passes and the exchange between them ---------------------------------------------------- */
 
-/* The radix of the pass that turns transforms of S points into longer ones. */
+/* The radix of the pass that combines transforms of S points into longer ones. */
 __host__ __device__ constexpr int fft_radix(int points, int s) {
     return points / s < 16 ? points / s : 16;
 }
@@ -110,8 +111,9 @@ __host__ __device__ constexpr int fft_twiddles(int points) {
     return points - 16;
 }
 
-/* Twiddles one butterfly. `twiddle` points to its k's entry for q = 0. The factors for q = 1, 2, 3
- * and 4, 8, 12 are read and the others their products: reading costs more than that. */
+/* Multiplies one butterfly by its twiddle factors. `twiddle` points to its k's entry for q = 0. The
+ * factors for q = 1, 2, 3 and 4, 8, 12 are read; the others are products of these, because reading
+ * them costs more. */
 template <int R, int S> FFT_STEP void fft_twiddle(float2 (&u)[R], const float2 *twiddle) {
     float2 low[4];
 #pragma unroll
@@ -148,14 +150,15 @@ FFT_STEP void fft_pass(float2 (&v)[FFT_MINE], int t, const float2 *twiddle) {
     }
 }
 
-/* Where point i is kept: neighbours after the first pass are 16 points apart, and would all meet in
- * one bank of the shared memory. padded(a + b) is padded(a) + padded(b) where a or b is a multiple
- * of 16 or the sum of their remainders is less. */
+/* Where point i is stored. After the first pass neighbours are 16 points apart and would all lie in
+ * one bank of the shared memory; padding separates them. padded(a + b) is padded(a) + padded(b) if
+ * a or b is a multiple of 16, or if the sum of their remainders is less than 16. */
 __host__ __device__ constexpr int fft_padded(int i) {
     return i + i / 16;
 }
 
-/* Stockham's order: the next pass reads its points M / 16 apart again. */
+/* Stores the points in Stockham's order; in the next pass each thread again reads points that are M
+ * / 16 apart. */
 template <int POINTS, int S>
 FFT_STEP void fft_scatter(const float2 (&v)[FFT_MINE], int t, float2 *shared) {
     constexpr int R = fft_radix(POINTS, S), EACH = FFT_MINE / R, THREADS = POINTS / FFT_MINE;
@@ -176,7 +179,7 @@ template <int POINTS> FFT_STEP void fft_gather(float2 (&v)[FFT_MINE], int t, con
         v[m] = from[fft_padded(POINTS / FFT_MINE * m)];
 }
 
-/* Point i of the finished transform at fft_padded(i). */
+/* Stores point i of the finished transform at fft_padded(i). */
 template <int POINTS> FFT_STEP void fft_place(const float2 (&v)[FFT_MINE], int t, float2 *shared) {
     float2 *to = shared + fft_padded(t);
 #pragma unroll
@@ -186,8 +189,8 @@ template <int POINTS> FFT_STEP void fft_place(const float2 (&v)[FFT_MINE], int t
 
 /* ---- real input ------------------------------------------------------------------------------ */
 
-/* Of 2 M real samples taken as M complex ones: bin k from point k, point M - k (modulo M) and
- * w = exp(-j 2 pi k / (2 M)). */
+/* The spectrum of 2 M real samples from the transform of M complex ones: bin k follows from point
+ * k, point M - k (modulo M) and w = exp(-j 2 pi k / (2 M)). */
 FFT_STEP float2 fft_untangle(float2 z, float2 mirror, float2 w) {
     float2 even = make_float2(.5f * (z.x + mirror.x), .5f * (z.y - mirror.y));
     float2 odd = make_float2(.5f * (z.y + mirror.y), .5f * (mirror.x - z.x));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The DFT of power-of-two lengths as one kernel: samples in, corrected bins out, nothing between
- * them leaves the thread block. The real samples are taken in pairs as half as many complex points;
+ * The DFT of power-of-two lengths as one kernel: samples in, corrected bins out, and nothing in
+ * between leaves the thread block. Pairs of real samples are taken as complex points, half as many;
  * length / 32 threads transform one sensor.
  */
 #ifndef SONAR_DFT_FUSED_CUDA_CUH
@@ -11,11 +11,11 @@
 #include "dft/samples_cuda.cuh"
 
 enum { FUSED_LEAST_THREADS = 256, FUSED_THREADS_EACH_SM = 1024, FUSED_BANKS = 16 };
-enum { FUSED_STATIC = 1024 }; /* bytes of shared memory that the kernel takes by itself, at most */
+enum { FUSED_STATIC = 1024 }; /* shared memory that the kernel itself takes, in bytes, at most */
 
-/* What the kernel needs besides samples and sensors. A thread block does `rounds` times as many
- * sensors as fit into it side by side, so that neighbours in a row of the output are written
- * together; a power of two. */
+/* What the kernel needs besides samples and sensors. In each of its `rounds`, a power of two, a
+ * thread block transforms as many sensors as fit side by side. Neighbours in a row of the output
+ * are then written together. */
 struct fused {
     const float2 *taper;    /* the window function, [length / 2] pairs */
     const float2 *twiddle;  /* fft_twiddles() */
@@ -31,7 +31,7 @@ __host__ __device__ constexpr uint32_t fused_threads(uint32_t points) {
                                                    : (uint32_t)FUSED_LEAST_THREADS;
 }
 
-/* Sensors side by side. */
+/* Sensors that a thread block transforms side by side. */
 __host__ __device__ constexpr uint32_t fused_groups(uint32_t points) {
     return fused_threads(points) / (points / FFT_MINE);
 }
@@ -44,7 +44,7 @@ __host__ __device__ constexpr uint32_t fused_room(uint32_t points) {
     return whole + (groups > FUSED_BANKS ? 1 : FUSED_BANKS / groups);
 }
 
-/* Bytes of shared memory: the points, and the kept bins where they wait for later rounds. */
+/* Bytes of shared memory: the points, and the kept bins that wait for later rounds. */
 static size_t fused_bytes(uint32_t points, uint32_t bins, uint32_t rounds) {
     size_t kept = rounds > 1 ? (size_t)bins * rounds : 0;
     return fused_groups(points) * (fused_room(points) + kept) * sizeof(float2);
@@ -52,8 +52,8 @@ static size_t fused_bytes(uint32_t points, uint32_t bins, uint32_t rounds) {
 
 /* ---- samples --------------------------------------------------------------------------------- */
 
-/* Two neighbouring samples and what sums of all samples of the longest transform are exact in, or
- * nearly. */
+/* Two neighbouring samples, and a type in which the sum of all samples of the longest transform is
+ * exact, or nearly. */
 template <typename T> struct pairs;
 template <> struct pairs<float> {
     typedef float2 type;
@@ -64,7 +64,7 @@ template <> struct pairs<int16_t> {
     typedef int sum;
 };
 
-/* Samples are read once and must not drive the tables out of the L1 cache. */
+/* Samples are read only once and must not evict the tables from the L1 cache. */
 __device__ inline float2 read_pair(const float *at) {
     float2 pair;
     asm("ld.global.L1::no_allocate.v2.f32 {%0, %1}, [%2];" : "=f"(pair.x), "=f"(pair.y) : "l"(at));
@@ -77,7 +77,7 @@ __device__ inline short2 read_pair(const int16_t *at) {
     return pair;
 }
 
-/* Can samples 2 i and 2 i + 1 be read as one? */
+/* True if samples 2 i and 2 i + 1 can be read together. */
 template <typename T> __device__ inline bool is_paired(const struct row<T> &row, uint32_t length) {
     size_t misfit = (size_t)row.head % (2 * sizeof(T));
     if (row.cut < length)
@@ -108,8 +108,8 @@ __device__ inline void read_samples(const struct row<T> &row, uint32_t t,
     }
 }
 
-/* Sum over the threads of a sensor, in an order that never changes; all of them get it. Every
- * thread of the block must come here, and through a barrier before it comes again. */
+/* Sum over the threads of a sensor, in a fixed order; all of them get it. Every thread of the block
+ * must call it, and must pass a barrier before it calls it again. */
 template <uint32_t THREADS, typename T> __device__ inline T group_sum(T value) {
     constexpr uint32_t WARP = 32;
     __shared__ T shared[1024 / WARP];
@@ -128,8 +128,8 @@ template <uint32_t THREADS, typename T> __device__ inline T group_sum(T value) {
     return value;
 }
 
-/* Which of this thread's samples are missing: bits 2 m and 2 m + 1 for its pair m. Asked for twice
- * rather than kept: the registers are full, and gaps are rare. */
+/* Which of this thread's samples are missing: bits 2 m and 2 m + 1 for its pair m. Computed twice
+ * rather than kept, because the registers are full and gaps are rare. */
 template <int POINTS> __device__ inline uint32_t lost_pairs(const struct lost &lost, uint32_t t) {
     constexpr uint32_t STEP = 2 * (POINTS / FFT_MINE);
     uint32_t bits = 0;
@@ -137,7 +137,7 @@ template <int POINTS> __device__ inline uint32_t lost_pairs(const struct lost &l
         sonar_gap gap = lost[i];
         uint32_t samples = gap.end - gap.begin;
         for (uint32_t m = 0; m < FFT_MINE; m++) {
-            uint32_t first = 2 * t + STEP * m - gap.begin; /* wraps before the gap */
+            uint32_t first = 2 * t + STEP * m - gap.begin; /* wraps around below the gap */
             bits |= (uint32_t)(first < samples) << 2 * m;
             bits |= (uint32_t)(first + 1 < samples) << (2 * m + 1);
         }
@@ -175,7 +175,7 @@ __device__ inline void read_points(const struct input &in, size_t start, uint32_
             second += raw[m].y;
         }
         double share = .5 / POINTS;
-        if (in.gap_count) /* of nothing it is 0 */
+        if (in.gap_count) /* without samples it is 0 */
             share = 1. / (double)max(2 * POINTS - lost_of(in, channel).samples(), 1u);
         mean = mean_of((double)group_sum<THREADS>(first + second) * share);
     }
@@ -190,8 +190,8 @@ __device__ inline void read_points(const struct input &in, size_t start, uint32_
 
 /* ---- the transform --------------------------------------------------------------------------- */
 
-/* All passes from transforms of S points on. The first barrier: everybody has read what was in the
- * shared memory before, in the last pass or by the last round; the second: all has been written. */
+/* All passes from transforms of S points on. At the first barrier all threads have read what shared
+ * memory held before, from the last pass or round; at the second all have written. */
 template <int POINTS, int S>
 __device__ inline void transform_points(float2 (&v)[FFT_MINE], uint32_t t, const float2 *twiddle,
                                         float2 *shared) {
@@ -211,8 +211,8 @@ __device__ inline void transform_points(float2 (&v)[FFT_MINE], uint32_t t, const
 
 /* ---- bins ------------------------------------------------------------------------------------ */
 
-/* Writes the kept bins of one round, those of neighbouring sensors by neighbouring threads: `to` is
- * the first sensor's first bin, `row` apart are its bins. */
+/* Writes the kept bins of one round; neighbouring threads write those of neighbouring sensors. `to`
+ * is the first sensor's first bin; its bins are `row` apart. */
 template <int POINTS>
 __device__ inline void write_round(const float2 *shared, const struct source *source,
                                    uint32_t sources, const struct fused &plan, float2 *kept,
@@ -249,8 +249,8 @@ static __device__ inline void write_kept(const float2 *kept, uint32_t tile,
 
 /* ---- the kernel ------------------------------------------------------------------------------ */
 
-/* One block of fused_threads() takes the next fused_groups() * rounds sensors; where there are no
- * more it does the last one again and leaves it unwritten, for every thread meets every barrier. */
+/* A block of fused_threads() takes the next fused_groups() * rounds sensors. If there are no more,
+ * it repeats the last one without writing it, because every thread must meet every barrier. */
 template <typename T, int POINTS>
 static __global__ void __launch_bounds__(fused_threads(POINTS),
                                          FUSED_THREADS_EACH_SM / fused_threads(POINTS))
@@ -277,7 +277,7 @@ static __global__ void __launch_bounds__(fused_threads(POINTS),
     write_kept(kept, tile, source, left, plan.bins, out, out_row);
 }
 
-/* The kernel for a length, NULL where there is none. */
+/* The kernel for a length, or NULL if there is none. */
 typedef void (*fused_function)(struct input, const struct source *, uint32_t, struct fused,
                                float2 *, ptrdiff_t);
 template <typename T> static fused_function fused_kernel(size_t length) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What both ways through the GPU's DFT have in common: where samples are, means, corrections. */
+/* What both ways through the GPU's DFT share: where samples are, means, corrections. */
 #ifndef SONAR_DFT_SAMPLES_CUDA_CUH
 #define SONAR_DFT_SAMPLES_CUDA_CUH
 
@@ -12,22 +12,22 @@ struct source {
     float gain;
 };
 
-/* The window's samples on the device, f32 or s16. Of channel c the head begins `c * head_row`
- * samples on and holds the first `cut`, the tail has the others; or the head is a ring. */
+/* The window's samples on the device, f32 or s16. The head of channel c begins at sample `c *
+ * head_row` and holds the first `cut` samples; the tail holds the others. Or the head is a ring. */
 struct input {
     const void *head, *tail;
     ptrdiff_t head_row, tail_row;
     size_t cut, length;
     const uint64_t *column;    /* NULL, or the head is a ring... */
     size_t offset, capacity;   /* ...and the window at *column + offset; offset < capacity */
-    const uint32_t *gap_count; /* NULL, or see sonar_gaps; on the device... */
+    const uint32_t *gap_count; /* NULL, or as in sonar_gaps; on the device... */
     const sonar_gap *gap;
-    uint32_t gaps_from; /* ...the first sample here is this one there */
+    uint32_t gaps_from; /* ...first sample of this transform, in the numbering of the gaps */
 };
 
 /* ---- samples --------------------------------------------------------------------------------- */
 
-/* One channel's samples: i is in the head below `cut`, in the tail from there on. */
+/* One channel's samples: sample i is in the head if i < `cut`, else in the tail. */
 template <typename T> struct row {
     const T *head, *tail;
     uint32_t cut;
@@ -55,12 +55,12 @@ __device__ inline struct row<T> row_of(const struct input &in, size_t start, ptr
 
 /* ---- gaps ------------------------------------------------------------------------------------ */
 
-/* What is missing of one channel. */
+/* The gaps of one channel. */
 struct lost {
     const sonar_gap *gap;
     uint32_t count, from, length;
 
-    /* The part of a gap that lies in the transform; empty: end <= begin. */
+    /* The part of a gap that lies within the transform; empty: end <= begin. */
     __device__ sonar_gap operator[](uint32_t i) const {
         uint32_t end = from + length;
         uint32_t last = gap[i].end < end ? gap[i].end : end;
@@ -84,8 +84,8 @@ __device__ inline struct lost lost_of(const struct input &in, uint32_t channel) 
 
 /* ---- means ----------------------------------------------------------------------------------- */
 
-/* A mean as its float and what that lacks: (x - high) - low is as good as a difference in double
- * precision that is then rounded, for x - high is exact where x is close to the mean. */
+/* A mean as a float and the remainder: (x - high) - low is as accurate as a difference in double
+ * precision that is then rounded, because x - high is exact if x is close to the mean. */
 struct mean {
     float high, low;
 };
@@ -106,7 +106,7 @@ __device__ inline float2 to_unit(float2 y) {
     return size > 0 ? make_float2(y.x / size, y.y / size) : y;
 }
 
-/* The one-sided density counts every bin twice but those that are their own mirror image. */
+/* The one-sided density counts every bin twice, except bins that are their own mirror image. */
 __device__ inline float2 correct(float2 x, const struct source &source, size_t bin, size_t length,
                                  bool equalise) {
     uint32_t phase = (uint32_t)((source.phase + bin * source.step) >> 32);

@@ -31,7 +31,7 @@ static double bessel_i0(double x) {
 
 void sonar_dft_taper(sonar_taper kind, double kaiser_beta, size_t n, double *w) {
     for (size_t i = 0; i < n; i++) {
-        double t = (double)i / (double)n; /* 0..1 over the period */
+        double t = (double)i / (double)n; /* position in the period, 0..1 */
         if (kind == SONAR_KAISER)
             w[i] = bessel_i0(kaiser_beta * 2 * sqrt(t * (1 - t))) / bessel_i0(kaiser_beta);
         else

@@ -11,7 +11,7 @@ enum { TAPS = 4, PER_STEP = 3 };
 
 static const double RADIANS = 3.14159265358979323846 / 180;
 
-/* What one bearing is read from. */
+/* The directions and weights that one bearing is interpolated from. */
 struct reading {
     uint32_t at[TAPS]; /* directions */
     float weight[TAPS];
@@ -21,7 +21,7 @@ struct reading {
 struct sonar_bearings {
     const sonar_scan *scan;
     sonar_interpolation interpolation;
-    double heading_deg; /* NaN: not turned yet */
+    double heading_deg; /* NaN: not set yet */
     size_t count;
     struct reading reading[];
 };
@@ -80,10 +80,10 @@ double sonar_cone_cosine(const sonar_scan *scan, double beside_deg) {
            cos(scan->axis_depression_deg * RADIANS);
 }
 
-/* Degrees to either side of the axis. */
+/* Angle from the axis, in degrees, to one side or the other. */
 static double beside(double az_deg, double axis_depression_deg, double slack) {
     if (axis_depression_deg == 0)
-        return az_deg; /* to the last digit, at endfire too */
+        return az_deg; /* exact, even at endfire */
     const double cosine = cos(az_deg * RADIANS) / cos(axis_depression_deg * RADIANS);
     return fabs(cosine) <= 1 + slack ? acos(fmin(fmax(cosine, -1), 1)) / RADIANS : NAN;
 }
@@ -102,7 +102,7 @@ static double scan_angle(const sonar_scan *scan, double beside_deg) {
     return acos(fmin(fmax(sonar_cone_cosine(scan, beside_deg), -1), 1)) / RADIANS;
 }
 
-/* Beams of a line are equally wide in the cosine. */
+/* Coordinate for the interpolation: beams of a line are equally wide in the cosine. */
 static double coordinate(const sonar_scan *scan, double az_deg) {
     return scan->cone ? -cos(az_deg * RADIANS) : az_deg;
 }
@@ -130,7 +130,7 @@ static struct reading read_four(const sonar_scan *scan, ptrdiff_t first, int lef
     return r;
 }
 
-/* Half a step beyond its ends a scan still looks. */
+/* A scan also covers half a step beyond its ends. */
 static struct reading read_end(const sonar_scan *scan, ptrdiff_t end, double az_deg) {
     const ptrdiff_t inside = end ? end - 1 : 1;
     const double half_deg = fabs(sonar_scan_az(scan, end) - sonar_scan_az(scan, inside)) / 2;
@@ -167,7 +167,8 @@ void sonar_bearings_turn(sonar_bearings *b, double heading_deg) {
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* Between a peak and its null a polynomial may fall below both neighbours, and below 0. */
+/* Between a peak and its null a polynomial may fall below both neighbours, and below 0; this
+ * prevents it. */
 static float power_at(const struct reading *r, const float *power) {
     if (r->left < 0)
         return 0;

@@ -19,15 +19,16 @@ void sonar_delay_far(size_t sensors, const double *position_m, const double u[3]
         tau_s[k] = dot(position_m + 3 * k, u) / c_mps;
 }
 
-/* Sine of the angle between two unit vectors, by the cross product: exact to rounding even where
- * sqrt(1 - cos^2) would have lost every digit. */
+/* Sine of the angle between two unit vectors, by the cross product: exact to rounding even if
+ * sqrt(1 - cos^2) loses every digit. */
 static double sine_between(const double a[3], const double b[3]) {
     const double cross[3] = {a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2],
                              a[0] * b[1] - a[1] * b[0]};
     return sqrt(dot(cross, cross));
 }
 
-/* |s| - |s - p| = (2 s.p - |p|^2) / (|s| + |s - p|): no difference of two nearly equal lengths. */
+/* |s| - |s - p| = (2 s.p - |p|^2) / (|s| + |s - p|): avoids the difference of two nearly equal
+ * lengths. */
 static double path_difference(const double s[3], double length, const double p[3]) {
     const double d[3] = {s[0] - p[0], s[1] - p[1], s[2] - p[2]};
     return (2 * dot(s, p) - dot(p, p)) / (length + sqrt(dot(d, d)));
@@ -59,7 +60,7 @@ uint64_t sonar_turns(double tau_s, double bin_width_hz) {
     return fixed << SONAR_WHOLE_TURNS_BITS | fixed >> (64 - SONAR_WHOLE_TURNS_BITS);
 }
 
-/* Rows of a table, of which several threads take one after the other. */
+/* Rows of a table; several threads each take the next row. */
 struct table {
     size_t sensors, rows, ranges;
     const double *position_m, *range_m;
@@ -83,7 +84,7 @@ static void make_row(void *arg, size_t row, size_t worker) {
         t->turns[row * t->sensors + k] = sonar_turns(tau_s[k], t->bin_width_hz);
 }
 
-/* A large table is made by several threads, for the seconds that the start would else take. */
+/* Several threads compute a large table, which would otherwise delay the start by seconds. */
 static sonar_code make_rows(struct table *t, sonar_error *err) {
     enum { WORKERS_MOST = 16 };
     const size_t large = (size_t)1 << 22;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Places on a scan that may wrap: which direction comes before and after an azimuth. */
+/* Directions of a scan that may wrap: which direction comes before and after an azimuth. */
 #ifndef SONAR_DIRECTIONS_H
 #define SONAR_DIRECTIONS_H
 
@@ -13,13 +13,13 @@ static inline double sonar_scan_az(const sonar_scan *scan, ptrdiff_t i) {
     return i < n ? scan->az_deg[i] : scan->az_deg[i - n] + 360.0;
 }
 
-/* The direction that index i means after wrapping. */
+/* The direction that index i stands for, after wrapping. */
 static inline size_t sonar_scan_index(const sonar_scan *scan, ptrdiff_t i) {
     const ptrdiff_t n = (ptrdiff_t)scan->count;
     return (size_t)(i < 0 ? i + n : i < n ? i : i - n);
 }
 
-/* First index whose azimuth is at least az_deg, among all that sonar_scan_az knows. */
+/* First index whose azimuth is at least az_deg, among all indices that sonar_scan_az accepts. */
 static inline ptrdiff_t sonar_scan_first(const sonar_scan *scan, double az_deg) {
     const ptrdiff_t n = (ptrdiff_t)scan->count;
     ptrdiff_t low = scan->wraps ? -n : 0, high = scan->wraps ? 2 * n : n;

@@ -97,8 +97,9 @@ static const point *farthest(size_t n, const point *points, const double from[3]
     return best;
 }
 
-/* Farthest pair, from the outside in: no pair of points nearer to the mean than that can win. What
- * could win by less than 1e-9 is not looked for, or a ring of odd number would take n^2/2 steps. */
+/* Farthest pair. Points are tried from the outside in, until no pair of points nearer to the mean
+ * can be farther apart. Gains below 1e-9 are ignored, or a ring of an odd number of points would
+ * take n^2/2 steps. */
 static double farthest_pair(size_t n, point *points) {
     double mean[3] = {0}, best = 0;
     for (size_t k = 0; k < n; k++)
@@ -114,8 +115,8 @@ static double farthest_pair(size_t n, point *points) {
     return best;
 }
 
-/* Nearest other point to points[i], sorted by key (position along one axis): in either direction
- * only those can be nearer whose keys are. */
+/* Distance from points[i] to the nearest other point. Points are sorted by key, the position along
+ * one axis; the search in each direction ends when the keys alone are farther apart. */
 static double nearest(size_t n, const point *points, size_t i) {
     double best = INFINITY;
     for (size_t j = i + 1; j < n && points[j].key - points[i].key < best; j++)
@@ -130,8 +131,8 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Median distance to the nearest other sensor; `axis` is the points' longest extent; distances is
- * scratch for n numbers. */
+/* Median distance to the nearest other sensor. `axis` is the direction of the points' longest
+ * extent; distances is scratch for n numbers. */
 static double median_nearest(size_t n, point *points, const double axis[3], double *distances) {
     if (n < 2)
         return 0;
@@ -144,7 +145,7 @@ static double median_nearest(size_t n, point *points, const double axis[3], doub
     return distances[n / 2];
 }
 
-/* Equally spaced in index order, masked sensors too: a mask is a weight, not a hole. */
+/* Equally spaced in index order, masked sensors included: a mask is a weight and leaves no hole. */
 static bool is_uniform_line(size_t n, const double *p, double *spacing_m) {
     if (n < 2)
         return false;
@@ -179,7 +180,7 @@ static void line_axis(size_t n, const point *points, double axis[3]) {
         axis[i] = 0 - axis[i];
 }
 
-/* sqrt(12 variance), the length of the uniform line whose beam bends alike: along the axis of a
+/* sqrt(12 variance): the length of the uniform line with the same beam width; along the axis of a
  * line, else along the widest horizontal direction. */
 static double effective_length(const sonar_geometry *g, double c[3][3]) {
     double variance = 0;

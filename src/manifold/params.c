@@ -9,20 +9,22 @@
 #include "core/core.h"
 #include "manifold/mirror.h"
 
-/* The delays, by far the largest part. */
+/* The delays, which take by far the most memory. */
 struct tables {
-    size_t references; /* of what is shared, and of the function that makes it */
+    size_t
+        references; /* number of `shared` that refer to it, and of functions that are making one */
     uint64_t *far_cbf, *near_cbf, *far_mvdr, *near_mvdr;
 };
 
-/* What does not depend on the mask; all versions of a spec share it. */
+/* What does not depend on the mask. All versions of a spec share it. */
 struct shared {
-    size_t references; /* of versions, and of the function that makes it */
+    size_t
+        references; /* number of versions that refer to it, and of functions that are making one */
     struct tables *tables;
     char config_version[80];
-    uint8_t *used;      /* without a mask of any version */
+    uint8_t *used;      /* the spec's, without any version's mask */
     float *shading;     /* of all sensors */
-    double shading_sum; /* of the array that it is a part of, or 0 */
+    double shading_sum; /* of the array that these sensors are a part of; or 0 */
     bool forward_backward;
     double *position_m, *phase_turns, *delay_s;
     uint32_t *channel;
@@ -103,7 +105,7 @@ static struct shared *make_shared(const sonar_params_spec *spec) {
         shared->cbf = *spec->cbf;
     if (spec->mvdr)
         shared->mvdr = *spec->mvdr;
-    shared->mvdr.tones = NULL; /* borrowed, and not live */
+    shared->mvdr.tones = NULL; /* borrowed, and not a live member */
     memcpy(shared->position_m, spec->position_m, 3 * spec->sensors * sizeof *shared->position_m);
     memcpy(shared->channel, spec->channel, spec->sensors * sizeof *shared->channel);
     memcpy(shared->used, spec->used, spec->sensors * sizeof *shared->used);
@@ -171,7 +173,7 @@ static void share_tables(struct owned *owned, const sonar_params *like) {
 
 /* ---- versions -------------------------------------------------------------------------------- */
 
-/* A copy of `like` with room for a mask of its own, which refers to `shared`; NULL: no memory. */
+/* A copy of `like` that refers to `shared` and has room for its own mask; NULL: no memory. */
 static struct owned *make_version(const sonar_params *like, struct shared *shared) {
     struct owned *owned = sonar_alloc(1, sizeof *owned);
     if (!owned)
@@ -190,7 +192,7 @@ static struct owned *make_version(const sonar_params *like, struct shared *share
     return owned;
 }
 
-/* Sensors that the spec uses and `out` leaves in. */
+/* Fills the mask: sensors that the spec uses and that are not in `out`. */
 static void fill_mask(struct owned *owned, const uint8_t *out) {
     const struct shared *shared = owned->shared;
     sonar_params *params = &owned->params;
@@ -214,7 +216,7 @@ static void fill_mask(struct owned *owned, const uint8_t *out) {
         params->mvdr_sensors_used += sonar_mirror_of(params, s, tolerance_m) < params->sensors;
 }
 
-/* like: whose tables are shared, or NULL. */
+/* like: the version whose tables are shared, or NULL. */
 static sonar_code create(const sonar_params_spec *spec, const sonar_params *like, uint64_t version,
                          sonar_params **params, sonar_error *err) {
     *params = NULL;

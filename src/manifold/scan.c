@@ -10,25 +10,26 @@
 
 static const double DEGREE = 3.14159265358979323846 / 180;
 
-/* -3 dB width, in cosine, of a uniform line of length 1 wavelength; 0.3 of it apart loses less than
- * 0.3 dB between two directions. */
+/* -3 dB width, in cosine, of a uniform line one wavelength long. Directions 0.3 of it apart lose
+ * less than 0.3 dB between two of them. */
 static const double WIDTH = 0.886, FINENESS = 0.3;
 
-/* Horizontal part of a line's unit vector below which its azimuth is the survey's error. */
+/* If the horizontal part of a line's unit vector is shorter than this, its azimuth is only the
+ * survey's error. */
 static const double VERTICAL = 0.01;
 
-/* Of a step: steps written in decimal add up to a stop that they all but reach. */
+/* As a share of a step: sums of decimal steps may miss the stop by rounding. */
 static const double SLACK = 1e-6;
 
-/* Between two unit vectors, along the array's length. */
+/* The beam width in cosine, along the array's length. */
 static double cosine_width(const sonar_scan_spec *spec, const sonar_geometry *geometry) {
     const double lambda = spec->sound_speed_mps / spec->top_hz;
     const double length = spec->effective_m > 0 ? spec->effective_m : geometry->effective_m;
     return length > 0 ? WIDTH * lambda / length : INFINITY;
 }
 
-/* Directions x deg to either side of a cone's broadside are sin x from it; those of an azimuth at
- * depression d lie 2 cos(d) sin(x/2) away. */
+/* Directions x deg to either side of a cone's broadside have a cosine of sin x; two azimuths x deg
+ * apart at depression d have unit vectors 2 cos(d) sin(x/2) apart. */
 static double beam_width_deg(const sonar_scan_spec *spec, const sonar_geometry *geometry) {
     const double half = cosine_width(spec, geometry) / 2;
     if (geometry->extent == SONAR_EXTENT_LINE)
@@ -61,7 +62,7 @@ void sonar_scan_unit(const sonar_scan *scan, double az_deg, double u[3]) {
     u[2] = sin(scan->depression_deg * DEGREE);
 }
 
-/* Once around, the first direction comes again: it is not looked at twice. */
+/* If the scan goes once around, the first direction is not counted again at the end. */
 static double count_uniform(const sonar_scan_spec *spec, bool cone) {
     const double steps = floor((spec->stop_deg - spec->start_deg) / spec->step_deg + SLACK);
     return cone ? steps + 1 : fmin(steps + 1, ceil(360 / spec->step_deg - SLACK));
@@ -92,13 +93,13 @@ static double direction(const sonar_scan_spec *spec, const sonar_scan *scan, siz
     if (!scan->cone)
         return 360 * (double)i / (double)scan->count;
     if (i + 1 == scan->count)
-        return 180; /* acos(-1) in degrees need not be exact */
+        return 180; /* acos(-1) in degrees need not be exactly 180 */
     return acos(1 - 2 * (double)i / (double)(scan->count - 1)) / DEGREE;
 }
 
 static sonar_code check(const sonar_scan_spec *spec, bool cone, sonar_error *err) {
     if (!(spec->top_hz > 0) || !(spec->sound_speed_mps > 0))
-        return sonar_fail(err, SONAR_EINVAL, "scan", "a scan wants a frequency and a sound speed");
+        return sonar_fail(err, SONAR_EINVAL, "scan", "a scan needs a frequency and a sound speed");
     if (!spec->uniform)
         return SONAR_OK;
     const double most = cone ? 180 : 360;
