@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * Conventional beamformer on the CPU. The far field of a uniform line has a path of its own
- * (line.h); any other table is summed up by general.h, folded where it is its own mirror image.
+ * (line.h); any other table goes through general.h, folded if it is its own mirror image.
  *
  * A task is one block of bins times one tile of slots (look points, or pairs of them). Powers are
- * added snapshot by snapshot. A point's sums do not depend on the tile that it is in, blocks follow
- * from the problem alone, and every sum has a fixed order, so that the number of workers cannot
- * change a bit.
+ * added snapshot by snapshot. The number of workers does not change a bit of the result: a point's
+ * sums do not depend on its tile, blocks depend on the problem alone, and every sum has a fixed
+ * order.
  */
 #include "cbf/cbf.h"
 
@@ -20,19 +20,19 @@
 #include <string.h>
 
 enum {
-    TASKS_OF_WORKER = 2, /* at least, where there are enough slots */
-    LINE_BINS = 8        /* of a task on the line's path */
+    TASKS_OF_WORKER = 2, /* tasks per worker at least, if there are enough slots */
+    LINE_BINS = 8        /* bins of a task on the line's path */
 };
 
 /* Pairs of points of a table that are each other's mirror images. */
 struct fold {
     bool known;
-    uint64_t version, made; /* as of a line */
+    uint64_t version, made; /* version and content of the table that was examined, as in line.h */
     size_t pairs;           /* 0: points are summed one by one */
     struct mirror *pair;
 };
 
-/* Of a worker's task: energies of its slots, and powers of one bin; of points and of images. */
+/* Of one worker's task: energies of its slots, and powers of one bin, for points and for images. */
 struct scratch {
     double energy[2][GENERAL_SLOTS], power[2][GENERAL_SLOTS];
 };
@@ -43,7 +43,7 @@ struct block {
     bool in_band;
 };
 
-/* The input's bins cut into blocks: below the band, in it, above it; room for any band. */
+/* The input's bins cut into blocks: below the band, in it, above it. Has room for any band. */
 struct cuts {
     struct block *block;
     size_t blocks, band_block, band_blocks, most_bins, unit;
@@ -61,7 +61,7 @@ struct job {
     const float *shading;
     double power_scale;  /* 1 / (sum g)^2 / snapshots */
     sonar_buffer *lofar; /* [bin][point], or NULL */
-    sonar_c32 *part;     /* [snapshot][bin][point] y, and neither energy nor lofar; or NULL */
+    sonar_c32 *part; /* [snapshot][bin][point] y, computed instead of energy and lofar; or NULL */
     size_t part_first, part_bins; /* its bins, counted from the input's first */
     double part_scale;            /* 1 / sum g */
 };
@@ -69,22 +69,22 @@ struct job {
 struct cbf {
     sonar_cbf_spec spec;
     const sonar_host *host;
-    struct cuts any, line_cuts; /* of the general path, of the line's */
-    line *line;                 /* NULL: none */
+    struct cuts any, line_cuts; /* blocks of the general path, and of the line's path */
+    line *line;                 /* NULL: the path is not available */
     general *general;
     struct fold far, near;
-    size_t capacity;         /* points of one job */
+    size_t capacity;         /* points that one job can have */
     double *energy;          /* [block of the band][point of the job] */
     struct scratch *scratch; /* [worker] */
     double *power;           /* [worker][direction] on the line's path */
-    sonar_buffer x;          /* input of the last execute, lent by the caller */
+    sonar_buffer x;          /* input of the last execute, borrowed from the caller */
     struct job job;
 };
 
 /* ---- steering vectors ------------------------------------------------------------------------ */
 
-/* Integer arithmetic reduces the phase to an octant exactly; Taylor's series up to 45 degrees are
- * then good to float32 rounding. */
+/* Integer arithmetic reduces the phase to an octant exactly. Taylor series up to 45 degrees are
+ * then accurate to float32 rounding. */
 SONAR_MULTIARCH void sonar_cbf_steer(const uint64_t *turns, size_t n, uint64_t bin, float *re,
                                      float *im) {
     const float radians = (float)(2 * M_PI / 4294967296.0);
@@ -113,14 +113,14 @@ static float *lofar_row(const struct job *job, size_t bin) {
     return (float *)job->lofar->data + (ptrdiff_t)bin * job->lofar->stride[0];
 }
 
-/* The points of a slot: one, or two. */
+/* Writes the points of a slot, one or two, and returns their number. */
 static size_t points_of(const struct job *job, size_t slot, size_t point[2]) {
     point[0] = job->pair ? job->pair[slot].point : slot;
     point[1] = job->pair ? job->pair[slot].image : NO_POINT;
     return point[1] == NO_POINT ? 1 : 2;
 }
 
-/* y of a task's points at its bins and snapshots, the first of which is `done`. */
+/* Stores y of a task's points at its bins and snapshots; `done` is the first snapshot. */
 static void keep_parts(const struct cbf *cbf, const general_input *in, const general_slots *slots,
                        const struct block *block, size_t done, size_t worker) {
     const struct job *job = &cbf->job;
@@ -139,7 +139,7 @@ static void keep_parts(const struct cbf *cbf, const general_input *in, const gen
         }
 }
 
-/* Adds to the Lofar's row of a bin, which the first snapshot begins. */
+/* Adds to the Lofar's row of a bin; the first snapshot sets it. */
 static void add_lofar(const struct job *job, const general_slots *slots, size_t bin, bool begin,
                       double power[2][GENERAL_SLOTS]) {
     float *row = lofar_row(job, bin);
@@ -207,7 +207,7 @@ static void beam_task(void *arg, size_t index, size_t worker) {
 
 /* ---- one task on the line's path ------------------------------------------------------------- */
 
-/* As keep_parts of the general path; the beams are those against sensor 0's phase. */
+/* As keep_parts of the general path. The line's beams have the phase relative to sensor 0. */
 static void keep_line_parts(const struct job *job, const sonar_c32 *beam, size_t bin,
                             uint64_t absolute_bin, size_t snapshot) {
     sonar_c32 *to = job->part + (snapshot * job->part_bins + bin - job->part_first) * job->points;
@@ -237,7 +237,7 @@ SONAR_MULTIARCH static void write_scaled(const double *power, double scale, size
         to[p] = (float)(scale * power[p]);
 }
 
-/* Powers of all points at one bin, summed over the snapshots; or the parts, kept. */
+/* Sums the powers of all points at one bin over the snapshots, or stores the parts. */
 static void line_bin(const struct cbf *cbf, size_t bin, size_t worker, double *power) {
     const struct job *job = &cbf->job;
     const uint64_t absolute_bin = cbf->spec.first_bin + bin;
@@ -274,7 +274,7 @@ static void line_task(void *arg, size_t index, size_t worker) {
 
 /* ---- jobs ------------------------------------------------------------------------------------ */
 
-/* Even tiles, enough of them for all workers. */
+/* Cuts the slots into even tiles, enough of them for all workers. */
 static void cut_slots(const struct cbf *cbf, struct job *job) {
     const size_t lanes = general_lanes(cbf->general);
     const size_t most = (job->pair ? GENERAL_SLOTS / 2 : GENERAL_SLOTS) / lanes;
@@ -290,7 +290,7 @@ static void run_line(struct cbf *cbf, const struct job *job) {
     cbf->host->parallel(cbf->host->ctx, job->blocks, line_task, cbf);
 }
 
-/* fold: NULL, or of the job's table. */
+/* fold: that of the job's table, or NULL. */
 static void run_general(struct cbf *cbf, const struct job *job, const struct fold *fold) {
     cbf->job = *job;
     cbf->job.slots = fold && fold->pairs ? fold->pairs : job->points;
@@ -299,9 +299,9 @@ static void run_general(struct cbf *cbf, const struct job *job, const struct fol
     cbf->host->parallel(cbf->host->ctx, job->blocks * cbf->job.tiles, beam_task, cbf);
 }
 
-/* Looks at a table once for each content, range by range, since an image has the same range. A
- * point without an image costs 10 operations of a sensor in place of 8, two that are images 10 in
- * place of 16. */
+/* Examines a table once for each content, range by range, because an image has the same range. A
+ * point without an image costs 10 operations a sensor instead of 8; a point and its image together
+ * cost 10 instead of 16. */
 static void look_for_mirrors(const struct cbf *cbf, const sonar_params *params,
                              const sonar_manifold *table, size_t ranges, struct fold *fold) {
     const size_t points = cbf->spec.directions, sensors = cbf->spec.sensors;
@@ -362,7 +362,7 @@ static void take_parts(const struct cbf *cbf, const sonar_params *params, sonar_
 
 /* ---- the stage ------------------------------------------------------------------------------- */
 
-/* Even blocks, but for the last of whole units. */
+/* Cuts a run of bins into even blocks. All but the last consist of whole units. */
 static void add_blocks(struct cuts *cuts, size_t first, size_t bins, bool in_band) {
     size_t parts = (bins + cuts->most_bins - 1) / cuts->most_bins;
     for (size_t i = 0; i < parts; i++) {
@@ -387,13 +387,14 @@ static bool make_cuts(const sonar_cbf_spec *spec, size_t most_bins, size_t unit,
                       struct cuts *cuts) {
     cuts->most_bins = most_bins;
     cuts->unit = unit;
-    cuts->block = sonar_alloc(spec->bins / most_bins + 3, sizeof *cuts->block); /* three runs */
+    cuts->block = sonar_alloc(spec->bins / most_bins + 3,
+                              sizeof *cuts->block); /* three runs, each rounded up */
     if (cuts->block)
         cut_bins(spec, cuts);
     return cuts->block != NULL;
 }
 
-/* The band of these parameters. */
+/* Cuts the bins for the band of these parameters. */
 static sonar_code take_band(struct cbf *cbf, const sonar_params *params, sonar_error *err) {
     bool changed;
     const sonar_code code = sonar_cbf_renew(&cbf->spec, params, &changed, err);
@@ -455,7 +456,8 @@ static sonar_code cbf_create(const void *spec, const sonar_host *host, void **st
     return code;
 }
 
-/* One pass over the far field serves both of its surfaces: all bins if the Lofar is wanted. */
+/* One pass over the far field serves both of its surfaces. It takes all bins if the Lofar is
+ * wanted. */
 static void far_field(struct cbf *cbf, sonar_buffer *out, const sonar_work *work) {
     const sonar_params *params = work->params;
     const struct cuts *cuts =
@@ -524,7 +526,7 @@ static sonar_code cbf_evaluate(void *stage, sonar_queue *queue, const sonar_buff
         code = sonar_cbf_check_points(&cbf->spec, &cbf->x, turns, power, err);
     if (code)
         return code;
-    const size_t most = cbf->spec.parts ? points : cbf->capacity; /* of energies */
+    const size_t most = cbf->spec.parts ? points : cbf->capacity; /* points whose energies fit */
     for (size_t done = 0; done < points; done += most) {
         const uint64_t *table = (const uint64_t *)turns->data + (ptrdiff_t)done * turns->stride[0];
         struct job job =

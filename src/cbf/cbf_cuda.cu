@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Conventional beamformer on NVIDIA GPUs, for any geometry: nothing is stored per direction and
- * bin. Steering vectors are made in registers by whichever path the table of turns allows and the
- * choices prefer: general_cuda.cuh, mirrored_cuda.cuh, line_cuda.cuh, matrix_cuda.cuh. All orders
- * of summation are fixed, no atomics: the same input gives the same bits.
+ * Conventional beamformer on NVIDIA GPUs, for any geometry. Nothing is stored per direction and
+ * bin: steering vectors are made in registers, on one of four paths (general_cuda.cuh,
+ * mirrored_cuda.cuh, line_cuda.cuh, matrix_cuda.cuh) that the table of turns allows and the choices
+ * prefer. All orders of summation are fixed and there are no atomics, so the same input gives the
+ * same bits.
  */
 #include "cbf/cbf.h"
 #include "cbf/run_cuda.cuh"
@@ -26,7 +27,7 @@ static sonar_code check_spec(const sonar_cbf_spec *spec, sonar_error *err) {
     return SONAR_OK;
 }
 
-/* Whole blocks first, then one that is as small as what is left. */
+/* Cuts a run of bins into whole blocks, and a last one that is only as large as needed. */
 static uint32_t cut_run(size_t first, size_t bins, size_t slots, size_t steps,
                         struct block *block) {
     uint32_t count = 0;
@@ -39,7 +40,7 @@ static uint32_t cut_run(size_t first, size_t bins, size_t slots, size_t steps,
     return count;
 }
 
-/* Pageable memory is read before the copy returns, so that it may change again. */
+/* Pageable memory is read before the copy returns, so the source may change then. */
 static sonar_code cut_bins(const sonar_cbf_spec *spec, struct cut *cut, cudaStream_t stream,
                            sonar_error *err) {
     size_t below = spec->cbf_first - spec->first_bin, band = spec->cbf_bins;
@@ -55,7 +56,7 @@ static sonar_code cut_bins(const sonar_cbf_spec *spec, struct cut *cut, cudaStre
                       err);
 }
 
-/* With room for any band: three runs, each rounded up. */
+/* Makes room for any band: three runs, each rounded up. */
 static sonar_code make_cut(const sonar_cbf_spec *spec, size_t slots, size_t steps, struct cut *cut,
                            sonar_error *err) {
     const size_t most = spec->bins / slots + 3;
@@ -82,8 +83,8 @@ static sonar_code count_places(const void *kernel, int threads, int processors, 
     return SONAR_OK;
 }
 
-/* How many thread blocks run at once; asking also loads the kernels, which are otherwise loaded at
- * their first launch. */
+/* Asks how many thread blocks run at once. The query also loads the kernels, which would otherwise
+ * be loaded at their first launch. */
 static sonar_code measure_device(struct cbf *cbf, sonar_error *err) {
     int processors = 0;
     size_t unused;
@@ -118,7 +119,7 @@ static sonar_code measure_device(struct cbf *cbf, sonar_error *err) {
     return SONAR_OK;
 }
 
-/* Tensor cores multiply float32's upper bits (TF32) from compute capability 8.0 on. */
+/* Compute capability 8.0 and above has tensor cores for TF32, the upper bits of float32. */
 static sonar_code ask_tensor_cores(bool *there, sonar_error *err) {
     int major = 0;
     sonar_code code = sonar_cuda_attribute("cbf", cudaDevAttrComputeCapabilityMajor, &major, err);
@@ -139,12 +140,13 @@ static void choose_path(const sonar_host *host, const char *decision, bool tenso
 }
 
 /* Decisions "cbf.far_path": "general", "mirrored", "line" or "matrix", and "cbf.near_path", the
- * same without "line". A form the table does not have is never taken: the next one in front of it
- * is. The rule is "line" where the far field has it; else "matrix" for MATRIX_LEAST snapshots or
- * more; else "mirrored" where the table has it; else "general". But a far field of fewer than
- * LINE_LEAST sensors that can share a near field's pass is "mirrored" where its table has that: on
- * an H200 128 sensors take 0.032 ms so and 0.048 ms with a line beside the near field, 512 take
- * 0.070 and 0.085, but 2048 take 0.201 and 0.186. */
+ * same without "line". If the table does not have the decided form, the form listed before it is
+ * taken. Without a decision the rule is: "line" if the far field has that form; else "matrix" for
+ * MATRIX_LEAST snapshots or more; else "mirrored" if the table has that form; else "general". An
+ * exception is a far field of fewer than LINE_LEAST sensors that can share a near field's pass: it
+ * is "mirrored" if its table has that form. On an H200, 128 sensors take 0.032 ms this way and
+ * 0.048 ms with a line beside the near field; 512 take 0.070 and 0.085 ms; but 2048 take 0.201 and
+ * 0.186 ms. */
 static sonar_code choose_paths(struct cbf *cbf, const sonar_host *host, sonar_error *err) {
     bool tensor_cores;
     sonar_code code = ask_tensor_cores(&tensor_cores, err);
@@ -185,7 +187,7 @@ static sonar_code make_tables(struct cbf *cbf, sonar_error *err) {
                                    err);
 }
 
-/* Room for the matrix path's powers; its partial sums lie where the other paths' do. */
+/* Allocates the matrix path's powers. Its partial sums use the same memory as the other paths'. */
 static sonar_code make_matrix_room(struct cbf *cbf, size_t *partial, sonar_error *err) {
     const size_t of_item = MATRIX_SUMS * MATRIX_GROUPS * MATRIX_WARPS * LANES * sizeof(float);
     if (!cbf->may_matrix)
@@ -202,7 +204,8 @@ static sonar_code make_room(struct cbf *cbf, sonar_error *err) {
     size_t near_groups = (spec->directions * spec->ranges + LANES - 1) / LANES;
     const struct cut *cut = &cbf->cut[CUT_MIRRORED]; /* the one with more items */
     size_t places = sonar_max_size(cbf->places[CUT_GENERAL], cbf->places[CUT_MIRRORED]);
-    /* mirrored points have no more items, counting each point */
+    /* mirrored points need no more items: each item counts twice, for the points and their
+     * images */
     cbf->energy_items = 2 * far_groups * cut->most + 2 * near_groups * cut->most_in_band;
     cbf->partial_items = sonar_max_size(cbf->energy_items, places * WAVES_MOST);
     size_t partial = cbf->partial_items * SLOTS * LANES;
@@ -292,7 +295,8 @@ static sonar_code fail_space(sonar_error *err) {
     return sonar_fail(err, SONAR_EINVAL, "cbf", "a buffer is not in device memory");
 }
 
-/* Of those that are written: of parts, the far field's beams serve the azimuth spectrum as well. */
+/* Checks the outputs that are written. When computing parts, the far field's beams also serve the
+ * azimuth spectrum. */
 static bool outputs_in_place(const sonar_cbf_spec *spec, const sonar_buffer *out,
                              sonar_cbf_wanted wanted) {
     const bool beams = spec->parts && (wanted.azimuth || wanted.lofar);
@@ -324,7 +328,7 @@ static sonar_code upload_shading(struct cbf *cbf, const sonar_params *params, cu
     return SONAR_OK;
 }
 
-/* The band of these parameters. */
+/* Cuts the bins for the band of these parameters. */
 static sonar_code take_band(struct cbf *cbf, const sonar_params *params, cudaStream_t stream,
                             sonar_error *err) {
     bool changed;
@@ -356,8 +360,8 @@ static enum path path_of(const struct table *table, size_t snapshots) {
     return table->mirrors ? PATH_MIRRORED : PATH_GENERAL;
 }
 
-/* Which fields one pass makes and where its results go; NULL: not wanted. The far field takes all
- * bins if the Lofar is wanted. */
+/* Which fields one pass computes and where its results go; NULL: not wanted. The far field takes
+ * all bins if the Lofar is wanted. */
 struct results {
     bool far_field, near_field, whole;
     float *azimuth, *nearfield, *lofar;
@@ -365,7 +369,7 @@ struct results {
     struct part far_part, near_part;
 };
 
-/* Of the CBF's bins. */
+/* The part's place among the CBF's bins. */
 static struct part part_of(const struct cbf *cbf, const sonar_buffer *out, size_t points,
                            const sonar_params *params) {
     struct part part = {};
@@ -415,7 +419,7 @@ static struct results results_of(const struct cbf *cbf, const sonar_buffer *out,
     return to;
 }
 
-/* The far field's line, or one field as products of matrices. */
+/* Runs the far field as a line, or one field as products of matrices. */
 static sonar_code run_alone(const struct cbf *cbf, enum path path, const struct results *to,
                             const sonar_params *params, cudaStream_t stream, sonar_error *err) {
     if (path == PATH_LINE) {
@@ -437,7 +441,7 @@ static sonar_code run_alone(const struct cbf *cbf, enum path path, const struct 
     return run_matrix(cbf, &pass, params, stream, err);
 }
 
-/* The far field, the near field or both in one pass. */
+/* Runs the far field, the near field, or both in one pass. */
 static sonar_code run_fields(const struct cbf *cbf, const struct results *to,
                              const sonar_params *params, cudaStream_t stream, sonar_error *err) {
     struct pass pass = {};
@@ -459,8 +463,8 @@ static sonar_code run_path(const struct cbf *cbf, enum path path, const struct r
                                                     : run_fields(cbf, to, params, stream, err);
 }
 
-/* A line's far field and the near field at once: neither fills the device where the array is small,
- * and they share no scratch. */
+/* Runs a line's far field and the near field at the same time. With a small array neither fills the
+ * device, and they share no scratch memory. */
 static sonar_code run_both(const struct cbf *cbf, enum path near_path, const struct results *far_to,
                            const struct results *near_to, const sonar_params *params,
                            cudaStream_t stream, sonar_error *err) {
@@ -473,14 +477,14 @@ static sonar_code run_both(const struct cbf *cbf, enum path near_path, const str
         code = CUDA_CHECK("cbf", cudaEventRecord(cbf->joined, cbf->side), err);
     if (!code)
         code = CUDA_CHECK("cbf", cudaStreamWaitEvent(stream, cbf->joined, 0), err);
-    if (code) { /* the caller may free the outputs */
+    if (code) { /* after an error the caller may free the outputs */
         cudaStreamSynchronize(cbf->side);
-        cudaGetLastError(); /* which is an error of its own while a graph is recorded */
+        cudaGetLastError(); /* the synchronisation is itself an error while a graph is recorded */
     }
     return code;
 }
 
-/* Both fields share one pass if they take the same path and it has room for two. */
+/* Both fields share one pass if they take the same path and the path has room for two fields. */
 static sonar_code run_wanted(const struct cbf *cbf, const sonar_buffer *out,
                              const sonar_params *params, sonar_cbf_wanted wanted,
                              cudaStream_t stream, sonar_error *err) {
@@ -503,8 +507,8 @@ static sonar_code run_wanted(const struct cbf *cbf, const sonar_buffer *out,
     return code;
 }
 
-/* After the first call with a version of the parameters nothing but kernels is enqueued, on one
- * stream or on two that join again, so that a graph may record it. */
+/* After the first call with a version of the parameters only kernels are enqueued, on one stream or
+ * on two that join again. A graph can therefore record the call. */
 static sonar_code cbf_execute(void *stage, sonar_queue *queue, const sonar_buffer *in,
                               sonar_buffer *out, const sonar_work *work, sonar_error *err) {
     sonar_nvtx_range range("cbf");
@@ -523,8 +527,8 @@ static sonar_code cbf_execute(void *stage, sonar_queue *queue, const sonar_buffe
     return run_wanted(cbf, out, work->params, wanted, queue->stream, err);
 }
 
-/* Points in the near field's place: it has as many, or else the far field's. To `power`, or their
- * part to `y`. */
+/* Runs points in the place of the near field, or of the far field if there is no near field with as
+ * many. Writes their power to `power`, or their part to `y`. */
 static sonar_code run_points(const struct cbf *cbf, const sonar_buffer *turns, float *power,
                              const struct part *y, const sonar_params *params, cudaStream_t stream,
                              sonar_error *err) {

@@ -19,7 +19,7 @@ sonar_code sonar_cbf_check(const sonar_cbf_spec *spec, sonar_error *err) {
                           "band of bins %zu + %zu is not inside %zu + %zu", spec->cbf_first,
                           spec->cbf_bins, spec->first_bin, spec->bins);
     if (!spec->max_snapshots)
-        return sonar_fail(err, SONAR_EINVAL, "cbf", "no snapshot is allowed, one is the least");
+        return sonar_fail(err, SONAR_EINVAL, "cbf", "at least one snapshot must be allowed");
     return SONAR_OK;
 }
 
@@ -65,7 +65,7 @@ static bool is_f32(const sonar_buffer *buffer, size_t rows, size_t columns) {
            buffer->stride[1] == 1;
 }
 
-/* c32 [snapshot][bin][points], dense, whatever the points' own shape. */
+/* c32 [snapshot][bin][points], dense; the shape of the points' own array does not matter */
 static bool is_part(const sonar_buffer *in, const sonar_buffer *buffer, size_t bins,
                     size_t points) {
     return buffer->dtype == SONAR_C32 && buffer->data && buffer->rank >= 3 &&
@@ -104,7 +104,7 @@ sonar_code sonar_cbf_check_shapes(const sonar_cbf_spec *spec, const sonar_buffer
         ((wanted.azimuth || wanted.lofar) && !sonar_cbf_takes(spec, &work->params->far_cbf, 1)) ||
         (wanted.nearfield && !sonar_cbf_takes(spec, &work->params->near_cbf, spec->ranges)))
         return sonar_fail(err, SONAR_EINVAL, "cbf",
-                          "the parameters' tables are not of %zu sensors, %zu directions and "
+                          "the parameters' tables do not match %zu sensors, %zu directions and "
                           "bins of %g Hz",
                           spec->sensors, spec->directions, spec->fs_hz / (double)spec->length);
     return SONAR_OK;
@@ -124,7 +124,7 @@ sonar_code sonar_cbf_check_points(const sonar_cbf_spec *spec, const sonar_buffer
 
 /* ---- a GPU's memory -------------------------------------------------------------------------- */
 
-/* Points are kept in whole warps of 32. */
+/* Memory is allocated for whole warps of 32 points. */
 static double whole_warps(double points) {
     return 32 * ceil(points / 32);
 }
@@ -135,7 +135,7 @@ double sonar_cbf_device_bytes(const sonar_cbf_spec *spec) {
                  near = whole_warps((double)spec->directions * (double)spec->ranges);
     const double on_their_way = fmin(fmax(far, near), fmax(whole_warps(32 * mib / row) - 32, 32));
     const double folded = 16 * bins * ceil((double)spec->sensors / 2);
-    /* between two kernels: by blocks of 28 bins, each with 56 sums of a point */
+    /* partial sums between two kernels: for each block of 28 bins, 56 sums a point */
     const double items = 2 * (far + near) * (bins / 28 + 3);
     const double sums = 8 * items * (1 + (spec->max_snapshots > 1 ? 2 * 56 : 56));
     const double matrix = spec->max_snapshots > 1 ? 72 * mib : 0;

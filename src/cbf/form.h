@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Forms of a table of turns that beamform faster, read from the table itself. Functions of a
- * header, so that a plugin need not compile a file of libsonar for them. */
+/* Forms of a table of turns that can be beamformed faster, found in the table itself. The functions
+ * are in a header, so that a plugin need not compile a file of libsonar. */
 #ifndef SONAR_CBF_FORM_H
 #define SONAR_CBF_FORM_H
 
@@ -8,14 +8,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Two look points that are each other's mirror image; none: NO_POINT. */
+/* Two look points that are mirror images of each other; NO_POINT: the first has no image. */
 struct mirror {
     uint32_t point, image;
 };
 
 #define NO_POINT UINT32_MAX
 
-/* Equal modulo one turn to within 1e-12 turns, which at bin 32768 is less than float32 resolves. */
+/* Equal modulo one turn to within 1e-12 turns. At bin 32768 this is less than float32 resolves. */
 static inline bool same_turns(uint64_t a, uint64_t b) {
     const int64_t most = 18446744, difference = (int64_t)(a - b);
     return difference <= most && difference >= -most;
@@ -28,13 +28,13 @@ static inline bool is_image(const uint64_t *point, const uint64_t *image, size_t
     return true;
 }
 
-/* Pairs every point with its image, the first that fits; the count is 0 if more than most_alone
- * have none: such a point costs as much as two. `turns` is [point][sensor]. */
+/* Pairs every point with its first matching image. Returns 0 pairs if more than most_alone points
+ * have none, because such a point costs as much as two. `turns` is [point][sensor]. */
 static inline size_t find_mirrors(const uint64_t *turns, size_t points, size_t sensors,
                                   size_t most_alone, struct mirror *mirror) {
     size_t count = 0, alone = 0;
     for (size_t p = 0; p < points; p++)
-        mirror[p].image = NO_POINT; /* here: the point that p is the image of */
+        mirror[p].image = NO_POINT; /* temporarily: the point that p is the image of */
     for (size_t p = 0; p < points; p++) {
         const uint64_t *own = turns + p * sensors;
         if (mirror[p].image != NO_POINT)
@@ -59,15 +59,18 @@ static inline size_t find_mirrors(const uint64_t *turns, size_t points, size_t s
     return count;
 }
 
-/* Whether a point's turns go on evenly from sensor to sensor; *step: from one to the next, modulo
- * one turn, such that sensor k is at turns[0] + k step. */
+/* True if a point's turns increase evenly from sensor to sensor. *step is the increment modulo one
+ * turn: sensor k is at turns[0] + k step. */
 static inline bool is_even(const uint64_t *turns, size_t sensors, uint64_t *step) {
     *step = 0;
     if (sensors < 2)
         return sensors == 1;
     const uint64_t first = turns[1] - turns[0];
     const int64_t missed = (int64_t)(turns[sensors - 1] - turns[0] - (sensors - 1) * first);
-    *step = first + (uint64_t)(missed / (int64_t)(sensors - 1)); /* the ends tell it best */
+    *step =
+        first +
+        (uint64_t)(missed /
+                   (int64_t)(sensors - 1)); /* the end sensors determine the step most accurately */
     for (size_t k = 1; k < sensors; k++)
         if (!same_turns(turns[k] - turns[0], k * *step))
             return false;

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * Sums over the sensors for any table of turns on the CPU; no weight is stored. Look points lie in
- * the lanes of vectors. Registers hold the sums of a few bins, and the steering vectors go on from
- * bin to bin by a rotation, w(b + 1) = w(b) r: from exact turns at a block's middle both ways, so
- * that they are never more than 64 steps from an exact phase. Sums of 64 sensors are made in
- * registers before they are added up, which keeps rounding small. A weight takes 4 operations and
+ * the lanes of vectors. Registers hold the sums of a few bins, and the steering vectors are rotated
+ * from bin to bin, w(b + 1) = w(b) r, from exact turns in the middle of a block in both directions,
+ * so that no weight is more than 64 steps from an exact phase. Groups of 64 sensors are summed in
+ * registers and the groups then added, which keeps rounding small. A weight takes 4 operations and
  * its product with a sample 4. Snapshots of a group share weights.
  *
- * Where array and scan are mirror images of themselves (a line, in the far and in the near field),
- * sensor k has for a point the weight v that its opposite B-1-k has for the image, and that one w.
- * The beams' sum is made of (v + w)(x_k + x_(B-1-k)) and their difference of (v - w)(x_k -
- * x_(B-1-k)): 20 operations in place of 32 for two sensors and two points.
+ * If array and scan are mirror images of themselves (a line, in the far and in the near field), two
+ * weights serve two sensors and two points: sensor k has weight v for a point and w for its image,
+ * and the opposite sensor B-1-k has w for the point and v for the image. The sum of the two beams
+ * consists of (v + w)(x_k + x_(B-1-k)), their difference of (v - w)(x_k - x_(B-1-k)). This takes 20
+ * operations instead of 32.
  */
 #ifndef SONAR_CBF_GENERAL_H
 #define SONAR_CBF_GENERAL_H
@@ -19,9 +20,9 @@
 #include "cbf/form.h"
 
 enum {
-    GENERAL_BINS = 128,  /* of a block, at most */
-    GENERAL_SLOTS = 256, /* of a task, at most; of pairs half as many */
-    GENERAL_UNIT = 8     /* blocks of a multiple of it waste nothing */
+    GENERAL_BINS = 128,  /* bins of a block, at most */
+    GENERAL_SLOTS = 256, /* slots of a task, at most; half as many if they are pairs */
+    GENERAL_UNIT = 8     /* blocks that are multiples of it waste no lanes */
 };
 
 typedef struct general general;
@@ -31,7 +32,7 @@ typedef struct general_input {
     const sonar_c32 *x;
     ptrdiff_t snapshot_stride, bin_stride;
     size_t snapshots;     /* 1 .. general_group */
-    uint64_t first_bin;   /* absolute */
+    uint64_t first_bin;   /* absolute number of the first bin */
     size_t bins;          /* 1 .. GENERAL_BINS */
     const float *shading; /* [sensor] */
 } general_input;
@@ -39,32 +40,32 @@ typedef struct general_input {
 /* Slots of a task: look points, or points with their images. */
 typedef struct general_slots {
     const uint64_t *turns;     /* [point][sensor] */
-    size_t row;                /* turns from a point to the next */
+    size_t row;                /* distance between the turns of two points */
     const struct mirror *pair; /* [slot] of the table; NULL: slot i is point i */
     size_t first, count;       /* 1 .. GENERAL_SLOTS */
 } general_slots;
 
-/* host->choice of "cbf.general" names the instruction set of the kernels; without a choice it is
- * that of sonar_isa_choose. SONAR_EINVAL if it does not run here, SONAR_ENOMEM. */
+/* host->choice of "cbf.general" names the kernels' instruction set; without a choice
+ * sonar_isa_choose selects it. SONAR_EINVAL if the processor does not support it; SONAR_ENOMEM. */
 sonar_code general_create(const sonar_cbf_spec *spec, const sonar_host *host, general **made,
                           sonar_error *err);
 void general_destroy(general *g);
 
 /* Slots of one vector. */
 size_t general_lanes(const general *g);
-/* Snapshots of the next pass, at most the `left` that remain: one, or a group. */
+/* Number of snapshots in the next pass: one, or a group, and at most the `left` that remain. */
 size_t general_group(const general *g, bool folded, size_t left);
 
-/* sum g_k conj(a_k) X_k of all sensors, kept by the worker until its next call. Any thread of the
- * pool. */
+/* Computes sum g_k conj(a_k) X_k over all sensors. The worker keeps the sums until its next call.
+ * Any thread of the pool. */
 void general_sum(general *g, const general_input *in, const general_slots *slots, size_t worker);
 
-/* |sum|^2 of the task's slots at one of its bins, of points [slot] and, folded, of images, whole
- * vectors. */
+/* |sum|^2 of the task's slots at one of its bins, for points [slot] and, if folded, images. Writes
+ * whole vectors. */
 void general_powers(const general *g, const general_input *in, const general_slots *slots,
                     size_t bin, size_t snapshot, size_t worker, double *point, double *image);
 
-/* The sums themselves of one of the task's slots: the point's and, folded, the image's. */
+/* The sums themselves of one of the task's slots: of the point and, if folded, of the image. */
 void general_beams(const general *g, const general_input *in, const general_slots *slots,
                    size_t slot, size_t bin, size_t snapshot, size_t worker, sonar_c32 y[2]);
 

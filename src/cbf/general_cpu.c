@@ -9,26 +9,29 @@
 #include "core/isa.h"
 
 enum {
-    SENSOR_TILE = 64, /* sensors, or pairs of them, whose weights the first-level cache holds */
+    SENSOR_TILE = 64, /* sensors, or pairs of them, whose weights fit into the first-level cache */
     LANES_MOST = 16,
-    GROUP_MOST = 4,                         /* snapshots */
-    POSITIONS = GENERAL_BINS + GENERAL_UNIT /* of a block's bins in whole tiles */
+    GROUP_MOST = 4,                         /* snapshots of a group, at most */
+    POSITIONS = GENERAL_BINS + GENERAL_UNIT /* positions of a block's bins, in whole tiles */
 };
 
 #define PLANE(lanes) (SENSOR_TILE * (lanes))
 
-/* One vector of slots at a tile of sensors: some tiles of bins. A plane is [SENSOR_TILE][lane]. */
+/* One vector of slots at a tile of sensors, for some tiles of bins. A plane is
+ * [SENSOR_TILE][lane]. */
 struct pass {
-    const float *x; /* [tile][sensor][bin][snapshot][re, im]; folded: sums' and differences' */
+    const float *x; /* [tile][sensor][bin][snapshot][re, im]; if folded, of the sums and of the
+                       differences */
     size_t tiles, sensors;
-    float *wave;       /* re, im of the weights, a plane each; folded: also of the opposite ones */
-    const float *turn; /* the same of their rotation from bin to bin */
-    float *sum;        /* [tile][bin][snapshot][re, im][lane]; folded: sums' and differences' */
+    float *wave; /* weights, a plane each of re and im; if folded, also of the opposite sensors */
+    const float *turn; /* the weights' rotations from bin to bin, in the same planes */
+    float *sum;        /* [tile][bin][snapshot][re, im][lane]; if folded, of the sums and of the
+                          differences */
 };
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 
-/* Sums of one snapshot or of a group: bins of a tile, snapshots. */
+/* Bins of a tile and number of snapshots that are summed together. */
 struct shape {
     void (*run)(const struct pass *pass);
     size_t bins, snapshots;
@@ -83,11 +86,11 @@ struct general {
     struct scratch *scratch; /* [worker] */
 };
 
-/* How a task's bins are laid out: first those from the middle up, then those below it downwards.
- * The last tile of the former need not be full. */
+/* How a task's bins are laid out: first the bins from the middle upwards, then those below it,
+ * downwards. The last tile of the upper part need not be full. */
 struct layout {
     const struct shape *shape;
-    size_t planes; /* of a sum */
+    size_t planes; /* planes of a sum */
     size_t middle, up_tiles, down_tiles, positions;
 };
 
@@ -129,7 +132,8 @@ SONAR_MULTIARCH static void copy_plain(const sonar_c32 *x, const float *g, size_
     }
 }
 
-/* Half the sums and differences of n sensors from x on and of those opposite, from `last` down. */
+/* Halves of the sums and differences of n sensors, from x upwards, and of the opposite ones, from
+ * `last` downwards. */
 SONAR_MULTIARCH static void copy_folded(const sonar_c32 *x, const float *g, const sonar_c32 *last,
                                         const float *last_g, size_t n, size_t stride, float *to) {
     for (size_t k = 0; k < n; k++, to += stride) {
@@ -142,8 +146,8 @@ SONAR_MULTIARCH static void copy_folded(const sonar_c32 *x, const float *g, cons
     }
 }
 
-/* The task's bins of n sensors from `first` on, shaded; folded: with their opposites. Where a tile
- * or a group is not full, old values stay, whose sums are not read. */
+/* Loads the task's bins of n sensors from `first` on, shaded; if folded, with their opposites.
+ * Where a tile or a group is not full, old values stay; their sums are never read. */
 static void load_tile(const general *g, const general_input *in, const struct layout *l,
                       size_t first, size_t n, float *to) {
     const size_t bins = l->shape->bins, snapshots = l->shape->snapshots;
@@ -167,8 +171,8 @@ static void prefetch(const void *from, size_t bytes) {
         __builtin_prefetch((const char *)from + at, 0, 2);
 }
 
-/* One share of the input of a tile of sensors, whose rows are too short for a processor to foresee
- * them. */
+/* Prefetches a share of the input of a tile of sensors. Its rows are too short for the processor's
+ * own prefetcher. */
 static void prefetch_input(const general *g, const general_input *in, bool folded, size_t share,
                            size_t shares, size_t first, size_t n) {
     for (size_t b = in->bins * share / shares; b < in->bins * (share + 1) / shares; b++)
@@ -184,7 +188,7 @@ static void prefetch_input(const general *g, const general_input *in, bool folde
 /* ---- weights --------------------------------------------------------------------------------- */
 
 /* Turns of a vector of slots at n sensors from `first` on, or at their opposites: [sensor][lane].
- * Lanes beyond the last slot repeat it. */
+ * Lanes beyond the last slot repeat the last one. */
 static void gather_turns(const general *g, const general_slots *slots, size_t vector, size_t first,
                          size_t n, bool opposite, uint64_t *turns) {
     const size_t lanes = g->kernel->lanes;
@@ -201,7 +205,8 @@ static void gather_turns(const general *g, const general_slots *slots, size_t ve
     }
 }
 
-/* From the weights at the middle bin those at the bin below, and the rotation downwards. */
+/* Computes, from the weights at the middle bin, those at the bin below and the rotation
+ * downwards. */
 SONAR_MULTIARCH static void turn_down(const float *up, float *turn, float *down, size_t plane,
                                       size_t n) {
     for (size_t i = 0; i < n; i++) {
@@ -215,7 +220,7 @@ SONAR_MULTIARCH static void negate(float *x, size_t n) {
         x[i] = -x[i];
 }
 
-/* One vector of slots at a tile of sensors, all the task's bins. */
+/* Sums all the task's bins for one vector of slots over a tile of sensors. */
 static void sum_vector(const general *g, const general_slots *slots, const struct layout *l,
                        size_t vector, size_t first, size_t n, uint64_t middle_bin,
                        struct scratch *scratch) {
@@ -295,7 +300,10 @@ size_t general_lanes(const general *g) {
 
 size_t general_group(const general *g, bool folded, size_t left) {
     const size_t group = g->kernel->shape[folded][1].snapshots;
-    return left <= group / 2 ? 1 : sonar_min_size(left, group); /* fewer are faster one by one */
+    return left <= group / 2
+               ? 1
+               : sonar_min_size(left,
+                                group); /* for half a group or less, single snapshots are faster */
 }
 
 void general_destroy(general *g) {
@@ -311,7 +319,8 @@ sonar_code general_create(const sonar_cbf_spec *spec, const sonar_host *host, ge
     const sonar_isa isa = sonar_isa_choose(asked);
     *made = NULL;
     if (isa == SONAR_ISAS)
-        return sonar_fail(err, SONAR_EINVAL, "cbf", "no kernels for %s run here", asked);
+        return sonar_fail(err, SONAR_EINVAL, "cbf", "this processor cannot run kernels for %s",
+                          asked);
     general *g = sonar_alloc(1, sizeof *g);
     if (g)
         g->scratch = sonar_alloc(host->workers, sizeof *g->scratch);

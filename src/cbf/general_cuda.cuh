@@ -4,16 +4,16 @@
  *
  * A lane is one look point (far-field direction, or point of the near field) and keeps the sums of
  * a block of up to 56 bins in registers while it walks along the sensors; all lanes of a warp need
- * the same input, which is broadcast from shared memory. So no sum is ever taken across lanes. The
- * warps of a thread block share its chunk of sensors and add up at its end; the chunks of all
+ * the same input, which is broadcast from shared memory, so no sum crosses lanes. The warps of a
+ * thread block share its chunk of sensors and add up their sums at the end; the chunks of all
  * thread blocks are added by a second kernel.
  *
- * Steering vectors, per sensor and lane: bins are numbered i + 7 m (i < 7, m < 8). For i = 0 those
- * of the two middle m come from exact turns; from one i to the next both are rotated; the other m
- * follow from w(m+1) = 2 cos(7 phi) w(m) - w(m-1), which costs two multiply-adds instead of four.
- * No chain is longer than three steps of the one and six of the other, so that the error stays at
- * float32 rounding (it grows as the square of the steps). 6.5 multiply-adds per sensor, point and
- * bin, and some 100 instructions per 56 bins to begin with.
+ * Steering vectors, per sensor and lane: bins are numbered i + 7 m (i < 7, m < 8). For i = 0 the
+ * vectors of the two middle m come from exact turns. From one i to the next both are rotated. The
+ * other m follow from w(m+1) = 2 cos(7 phi) w(m) - w(m-1), which costs two multiply-adds instead of
+ * four. No chain has more than three steps of this recurrence and six rotations, so that the error,
+ * which grows as the square of the steps, stays at float32 rounding. The cost is 6.5 multiply-adds
+ * per sensor, point and bin, and some 100 instructions of preparation per 56 bins.
  */
 #ifndef SONAR_CBF_GENERAL_CUDA_CUH
 #define SONAR_CBF_GENERAL_CUDA_CUH
@@ -21,7 +21,7 @@
 #include "cbf/pass_cuda.cuh"
 
 /* Starts copying TILE sensors from `first` on of one block of bins. Slot i * SEGMENTS + m holds bin
- * i + STEPS * m; what does not exist is zero. */
+ * i + STEPS * m; sensors and bins that do not exist are zero. */
 __device__ inline void load_tile(const struct pass &pass, const struct block &block, uint32_t first,
                                  uint32_t end, float2 (*tile)[ROW]) {
     uint32_t lane = threadIdx.x % LANES, s = lane % TILE, q = lane / TILE;
@@ -40,7 +40,7 @@ __device__ inline void load_tile(const struct pass &pass, const struct block &bl
     __pipeline_commit();
 }
 
-/* Adds one sensor: sum += g conj(a) x for all slots. `turns` are those of conj(a); middle is the
+/* Adds one sensor: sum += g conj(a) x for all slots. `turns` belong to conj(a); `middle` is the
  * absolute bin of slot m = M/2 - 1, i = 0. */
 template <int M>
 __device__ inline void add_sensor(uint64_t turns, float g, uint32_t middle, const float2 *x,
@@ -79,7 +79,7 @@ __device__ inline void add_sensor(uint64_t turns, float g, uint32_t middle, cons
     }
 }
 
-/* One warp's share of the sensors: while one tile is computed on, the next one is on its way. */
+/* One warp's share of the sensors. The next tile is copied while the current one is computed. */
 template <int M>
 __device__ void add_sensors(const struct pass &pass, const struct block &block,
                             const uint64_t *turns, size_t sensor_stride, uint32_t first,
@@ -96,7 +96,7 @@ __device__ void add_sensors(const struct pass &pass, const struct block &block,
         if (k + TILE < end)
             load_tile(pass, block, k + TILE, end, tile[which ^ 1]);
         else
-            __pipeline_commit(); /* an empty stage keeps the count of those to wait for */
+            __pipeline_commit(); /* an empty stage keeps the number of stages to wait for */
         __pipeline_wait_prior(1);
         __syncwarp();
 #pragma unroll 1

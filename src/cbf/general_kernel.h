@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The sums of general_cpu.c for LANES slots at a time, for one instruction set: included once for
- * each with NAME(of a function), TARGET (attributes), LANES, and the SUMS that registers hold,
- * which give the bins of a tile: of one snapshot, of a group of snapshots, and folded.
+ * The sums of general_cpu.c for LANES slots at a time, for one instruction set. Included once for
+ * each set, with NAME (a name for each function), TARGET (attributes), LANES and SUMS. SUMS is the
+ * number of sums that registers hold; it gives the bins of a tile for one snapshot, for a group of
+ * snapshots, and for folded input.
  */
 #define PLAIN_BINS        (SUMS / 2)
 #define PLAIN_GROUP       4
@@ -32,7 +33,7 @@ typedef float VECTOR __attribute__((vector_size(LANES * sizeof(float))));
         (w)[0] = turned;                                                                           \
     } while (0)
 
-/* Weights of a sensor, or of two opposite ones, and how they go on from bin to bin. */
+/* Weights of a sensor, or of two opposite ones, and their rotations from bin to bin. */
 TARGET INLINE void NAME(fetch)(const float *from, size_t sensor, int planes, VECTOR *w) {
 #pragma GCC unroll 4
     for (int i = 0; i < planes; i++)
@@ -79,8 +80,8 @@ TARGET INLINE void NAME(sum_plain)(const struct pass *pass, int bins, int snapsh
     }
 }
 
-/* Two opposite sensors and two points: with their weights v and w, those of the input's sums are
- * v + w and those of its differences v - w. */
+/* Two opposite sensors with weights v and w for two points: the sums of the input are weighted by v
+ * + w, the differences by v - w. */
 TARGET INLINE void NAME(sum_folded)(const struct pass *pass, int bins, int snapshots) {
     const float *x = pass->x;
     for (size_t t = 0; t < pass->tiles; t++) {
@@ -125,7 +126,7 @@ TARGET static void NAME(folded_group)(const struct pass *pass) {
     NAME(sum_folded)(pass, FOLDED_GROUP_BINS, FOLDED_GROUP);
 }
 
-/* Powers of one vector of sums: of points, and if folded of images. */
+/* Powers of one vector of sums, for points and, if folded, for images. */
 TARGET static void NAME(powers)(const float *sum, bool folded, double *point, double *image) {
     for (int i = 0; i < LANES && !folded; i++) {
         const double re = (double)sum[i], im = (double)sum[LANES + i];

@@ -18,12 +18,13 @@ enum {
 
 /* One vector of pairs of points at one bin. */
 struct pass {
-    const float *folded; /* [tile][half][column of the tile][4]: sums and differences, re and im */
-    size_t tiles, half;  /* half: pairs of places in a column */
+    const float
+        *folded; /* [tile][half][column of the tile][4]: sums and differences, each re and im */
+    size_t tiles, half;                 /* half: pairs of places in a column */
     const float *cos, *sin;             /* [half][lane] */
-    const float *column_re, *column_im; /* [tile][lane] of its first column's middle */
-    const float *step_re, *step_im;     /* [lane] from a column to the next */
-    float *y;                           /* [points' re, im, images' re, im][lane] */
+    const float *column_re, *column_im; /* [tile][lane] weights of the middle of its first column */
+    const float *step_re, *step_im;     /* [lane] rotations from a column to the next */
+    float *y;                           /* [re, im of the points, re, im of the images][lane] */
 };
 
 /* ---- kernels --------------------------------------------------------------------------------- */
@@ -60,7 +61,7 @@ static const struct kernel {
     [SONAR_ISA_BASELINE] = {run_any, 4, 2},
 };
 
-/* NULL: the path is turned off, or the one asked for does not run here. */
+/* NULL: the path is turned off, or the processor does not support the kernel asked for. */
 static const struct kernel *choose_kernel(const sonar_host *host) {
     const sonar_isa isa = sonar_isa_choose(sonar_host_choice(host, "cbf.line"));
     return isa < SONAR_ISAS ? &kernels[isa] : NULL;
@@ -71,9 +72,9 @@ static const struct kernel *choose_kernel(const sonar_host *host) {
 struct line {
     const struct kernel *kernel;
     size_t sensors, points, span, tiles;
-    size_t vectors; /* of pairs, at most */
+    size_t vectors; /* vectors of pairs, at most */
     bool known, holds;
-    uint64_t version, made; /* of the parameters that were looked at, and as their manifold says */
+    uint64_t version, made; /* the version and content of the table that was examined */
     size_t pairs;
     struct mirror *pair;
     uint64_t *turns; /* [vector of pairs][place, tile, one step][lane]; 0 beyond the last pair */
@@ -81,13 +82,14 @@ struct line {
     size_t scratch_floats; /* of each worker */
 };
 
-/* Weights of a vector of pairs: of the places, of the tiles' first columns, and the step from
+/* Number of a vector's weights: of the places, of the tiles' first columns, and the step from
  * column to column. */
 static size_t weights_of(const line *l) {
     return l->span / 2 + l->tiles + 1;
 }
 
-/* half_step: half the turns from a sensor to the next. Weights of a lane are `lanes` apart. */
+/* half_step: half the turns from a sensor to the next. The weights of one lane are `lanes`
+ * apart. */
 static void fill_turns(const line *l, uint64_t half_step, uint64_t *turns) {
     const size_t lanes = l->kernel->lanes;
     for (size_t i = 0; i < l->span / 2; i++, turns += lanes)
@@ -126,8 +128,8 @@ bool line_takes(line *l, const sonar_params *params) {
 
 /* ---- one bin --------------------------------------------------------------------------------- */
 
-/* Where a worker's parts of the scratch begin, in floats; all are whole vectors. Weights at the bin
- * and their rotations to the next are as l->turns. */
+/* Offsets of a worker's parts in the scratch, in floats; all are whole vectors. The weights at the
+ * bin and their rotations to the next are laid out as l->turns. */
 struct places {
     size_t folded, re, im, rotation_re, rotation_im, y, beam, end;
 };
@@ -176,7 +178,7 @@ void line_turn(const line *l, size_t worker) {
 
 typedef float four __attribute__((vector_size(16)));
 
-/* Sums and differences of the sensors that lie opposite each other in a column, shaded. */
+/* Shaded sums and differences of the sensors that lie opposite each other in a column. */
 SONAR_MULTIARCH static void fold_column(const sonar_c32 *x, const float *g, size_t half,
                                         size_t stride, float *to) {
     for (size_t i = 0; i < half; i++, to += stride) {
@@ -240,7 +242,8 @@ const sonar_c32 *line_beams(const line *l, const sonar_c32 *x, const float *g, s
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-/* Near the root of the sensors, where weights of places and of columns cost alike. */
+/* Close to the square root of the number of sensors, where weights of places and of columns cost
+ * the same. */
 static size_t span_of(size_t sensors) {
     size_t span = SPAN_LEAST;
     while (span < SPAN_MOST && span * span < sensors)

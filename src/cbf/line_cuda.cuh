@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The far field of a uniform line, which splits exactly: with sensor k1 + span k2 the weight is
- * that of k1 times that of span k2. A lane keeps the sums of 28 columns k2 of one bin in registers,
- * so that one weight, rotated from k1 to k1 + 1, serves 28 sensors; and since the mirrored point
- * has the conjugate weight, its products are the same: 2 multiply-adds per sensor, point and bin,
- * and the columns are joined with their phases at the end.
+ * The far field of a uniform line, where the weights factorise: sensor k1 + span k2 has the weight
+ * of k1 times that of span k2. A lane keeps the sums of 28 columns k2 of one bin in registers. One
+ * weight, rotated from k1 to k1 + 1, thus serves 28 sensors. The mirrored point has the conjugate
+ * weight, so it uses the same products. This takes 2 multiply-adds per sensor, point and bin. At
+ * the end the columns are added with their phases.
  */
 #ifndef SONAR_CBF_LINE_CUDA_CUH
 #define SONAR_CBF_LINE_CUDA_CUH
 
 #include "cbf/pass_cuda.cuh"
 
-/* By value to the kernels below. `field` is the far field's, its mirror list never NULL. */
+/* Passed by value to the kernels below. `field` is the far field; its mirror list is never NULL. */
 struct line_pass {
     struct field field;
     const float2 *x; /* [bin][sensor] */
@@ -35,7 +35,8 @@ struct columns {
     float gain[2][TILE][COLUMNS];
 };
 
-/* Starts copying TILE sensors from `first` on of every column; what does not exist is zero. */
+/* Starts copying TILE sensors from `first` on of every column; sensors that do not exist are
+ * zero. */
 __device__ inline void load_columns(const struct line_pass &pass, const float2 *x, uint32_t first,
                                     uint32_t end, struct columns *to, uint32_t which) {
     uint32_t lane = threadIdx.x % LANES, s = lane % TILE;
@@ -52,7 +53,7 @@ __device__ inline void load_columns(const struct line_pass &pass, const float2 *
     __pipeline_commit();
 }
 
-/* Every lane shades what it copied itself. */
+/* Each lane shades the samples that it copied. */
 __device__ inline void shade_columns(struct columns *columns, uint32_t which) {
     uint32_t lane = threadIdx.x % LANES, s = lane % TILE;
 #pragma unroll
@@ -63,8 +64,8 @@ __device__ inline void shade_columns(struct columns *columns, uint32_t which) {
     }
 }
 
-/* Products of one weight w with one sensor of every column, kept apart so that they serve w and
- * conj(w): sums of re re, im im, re im, im re. */
+/* Products of one weight w with one sensor of every column. The sums of re re, im im, re im and im
+ * re are kept apart, so that they serve both w and conj(w). */
 __device__ inline void add_columns(float2 w, const float2 *x, float4 (&sum)[COLUMNS]) {
 #pragma unroll
     for (uint32_t c = 0; c < COLUMNS; c += 2) {
@@ -80,7 +81,7 @@ __device__ inline void add_columns(float2 w, const float2 *x, float4 (&sum)[COLU
     }
 }
 
-/* conj(a) of a sensor against that of sensor 0. */
+/* conj(a) of a sensor relative to that of sensor 0. */
 __device__ inline float2 line_weight(const struct line_pass &pass, const uint64_t *turns,
                                      uint32_t sensor, uint32_t bin) {
     const uint64_t *own = turns + min(sensor, pass.sensors - 1) * pass.field.sensor_stride;
@@ -114,7 +115,8 @@ __device__ inline void sum_columns(const struct line_pass &pass, const float2 *x
     }
 }
 
-/* Adds the columns with their phases, exact every seventh: beams of the point and of its image. */
+/* Adds the columns with their phases, of which every seventh is exact: beams of the point and of
+ * its image. */
 __device__ inline void join_columns(const struct line_pass &pass, const uint64_t *turns,
                                     uint32_t bin, const float4 (&sum)[COLUMNS], float2 &point,
                                     float2 &image) {
@@ -132,7 +134,8 @@ __device__ inline void join_columns(const struct line_pass &pass, const uint64_t
     }
 }
 
-/* The sums' weights are those against sensor 0, whose own a power does not know and a part does. */
+/* The weights of the sums are relative to sensor 0. A power does not depend on sensor 0's own
+ * weight; a part does, so it is applied here. */
 __device__ inline void keep_line_part(const struct line_pass &pass, uint32_t row, uint32_t point,
                                       double re, double im) {
     uint64_t own = pass.field.turns[point];

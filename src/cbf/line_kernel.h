@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The sums of line_cpu.c for LANES look points at a time, for one instruction set: included once
- * for each with KERNEL (a name), TARGET (attributes), LANES and TILE (columns whose sums registers
- * hold).
+ * The sums of line_cpu.c for LANES look points at a time, for one instruction set. Included once
+ * for each set, with KERNEL (a name), TARGET (attributes), LANES and TILE (the number of columns
+ * whose sums fit into registers).
  */
 #define LINE_JOIN2(a, b) a##b
 #define LINE_JOIN(a, b)  LINE_JOIN2(a, b)

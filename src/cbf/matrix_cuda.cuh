@@ -2,25 +2,25 @@
 /*
  * Many snapshots on tensor cores, for any geometry, in the far and the near field.
  *
- * A weight, once made, serves all snapshots: that is a product of matrices, weights times input,
- * and with conj(a) = C - jS of two real ones, Y.re = C x.re + S x.im and Y.im = C x.im - S x.re.
- * The tensor cores' m16n8k8 takes 16 points as rows, C of four sensors and S of the same four as
- * the eight columns of the one factor, and eight snapshots as columns of the other, whose eight
- * rows are x.re and x.im for Y.re, and x.im and -x.re for Y.im. With g = lane / 4 and t = lane % 4
- * a lane then owns the weights of points g and g + 8 for sensor t and needs x of sensor t and
- * snapshot g: both are made and used in its own registers, nothing is exchanged between lanes.
+ * A weight, once made, serves all snapshots. The sums are then a product of matrices, weights times
+ * input. With conj(a) = C - jS it splits into two real products, Y.re = C x.re + S x.im and Y.im =
+ * C x.im - S x.re. The tensor cores' m16n8k8 takes 16 points as rows, C of four sensors and S of
+ * the same four as the eight columns of the one factor, and eight snapshots as columns of the
+ * other, whose eight rows are x.re and x.im for Y.re, and x.im and -x.re for Y.im. With g = lane /
+ * 4 and t = lane % 4 a lane then owns the weights of points g and g + 8 for sensor t and needs x of
+ * sensor t and snapshot g: both are made and used in its own registers, and lanes exchange nothing.
  *
  * Tensor cores multiply numbers of 11 bits (TF32). Weights and input are split into two such parts,
- * big and small; big big + big small + small big has an error of float32 rounding. They also add
- * more coarsely than float32 does, so that only MATRIX_STRETCH sensors are summed by them before
- * the sum is added to what is in memory.
+ * big and small; big big + big small + small big has an error of float32 rounding. Tensor cores
+ * also round sums more coarsely than float32, so they sum only MATRIX_STRETCH sensors before the
+ * sum is added in memory.
  *
  * A warp has 16 points, 4 bins and 8 or 16 snapshots. For each point and sensor the weight of one
  * middle bin and the rotation from bin to bin come from exact turns; no chain is longer than two
  * rotations. The four warps of a thread block have different points and share the input, which is
- * shaded and split once on its way into shared memory, already in the order the lanes want it. The
- * chunks of sensors are joined in double precision by a second kernel, snapshots are added to
- * powers in their order.
+ * shaded and split once on its way into shared memory, already in the order in which the lanes read
+ * it. A second kernel adds the chunks of sensors in double precision and the snapshots' powers in
+ * order.
  */
 #ifndef SONAR_CBF_MATRIX_CUDA_CUH
 #define SONAR_CBF_MATRIX_CUDA_CUH
@@ -28,8 +28,8 @@
 #include "cbf/pass_cuda.cuh"
 
 enum {
-    MATRIX_BINS = 4,   /* of an item */
-    MATRIX_MIDDLE = 1, /* its bin with exact weights */
+    MATRIX_BINS = 4,   /* bins of an item */
+    MATRIX_MIDDLE = 1, /* index of the item's bin with exact weights */
     MATRIX_ROWS = 16,  /* points of a warp */
     MATRIX_WARPS = 4,
     MATRIX_POINTS = MATRIX_WARPS * MATRIX_ROWS,
@@ -37,28 +37,29 @@ enum {
     MATRIX_TILE = 16,                  /* sensors in shared memory at a time */
     MATRIX_COLUMNS = 8,                /* snapshots of one product */
     MATRIX_GROUPS = 2,                 /* most groups of snapshots that share a weight */
-    MATRIX_STRETCH = 128,              /* sensors */
-    MATRIX_SUMS = MATRIX_BINS * 2 * 4, /* of a lane, for each group of snapshots */
+    MATRIX_STRETCH = 128,              /* sensors whose products the tensor cores sum */
+    MATRIX_SUMS = MATRIX_BINS * 2 * 4, /* sums of a lane, for each group of snapshots */
     MATRIX_ITEMS = 2048,               /* most items times chunks whose partial sums are kept */
-    MATRIX_LEAST = 8 /* snapshots that pay for this path unless training says otherwise */
+    MATRIX_LEAST =
+        8 /* number of snapshots from which this path is faster, unless training finds another */
 };
 
-/* One pass over a slab of at most MATRIX_GROUPS groups of snapshots and of look points, by value to
- * the kernels. Groups of `field` have MATRIX_POINTS points. */
+/* One pass over a slab of at most MATRIX_GROUPS groups of snapshots and of look points, passed by
+ * value to the kernels. Groups of `field` have MATRIX_POINTS points. */
 struct matrix_pass {
     struct field field;
     const struct block *block;
     uint32_t first_group, groups; /* of points; an item is a group and a block of bins */
     const float2 *x;              /* [snapshot][bin][sensor] */
     size_t x_snapshot, x_row;
-    uint32_t done, snapshots; /* of those before this slab, of this one */
+    uint32_t done, snapshots; /* snapshots of earlier slabs, and of this one */
     bool first_snapshots, last_snapshots;
     const float *shading;
     uint32_t sensors, share, chunks; /* share: sensors of a chunk, whole tiles */
     uint32_t input_bin;              /* absolute number of the input's first bin */
-    uint32_t first_bin;              /* of the pass, counted from the input's */
+    uint32_t first_bin;              /* first bin of the pass, counted from the input's first */
     float *partial;                  /* [chunk][item][bin, group, re or im, 4][thread] */
-    double *power;                   /* [bin of the pass][groups * MATRIX_POINTS], so far */
+    double *power;                   /* [bin of the pass][groups * MATRIX_POINTS], sum so far */
     float *lofar;                    /* [bin][direction], or NULL */
     size_t lofar_row;
     uint32_t band_first, band_bins; /* counted from the pass's first */
@@ -70,17 +71,17 @@ struct matrix_place {
     uint32_t row; /* the warp's first point */
 };
 
-/* Points are dealt out to the warps beginning with another one from block to block of bins: warps
- * that get none shall not be the same everywhere, because each has its own share of the tensor
- * cores. */
+/* The assignment of points to warps is rotated from block to block of bins. Warps that get no
+ * points are then not the same in every thread block; this matters because each warp uses its own
+ * part of the tensor cores. */
 __device__ inline struct matrix_place matrix_place_of(const struct matrix_pass &pass) {
     uint32_t block = blockIdx.x / pass.groups, group = pass.first_group + blockIdx.x % pass.groups;
     uint32_t part = (threadIdx.x / LANES + block) % MATRIX_WARPS;
     return {pass.block[pass.field.first_block + block], group * MATRIX_POINTS + part * MATRIX_ROWS};
 }
 
-/* Input of a tile of sensors: as it comes, [bin][snapshot][sensor], and as the lanes want it,
- * [bin][product][group][lane]: big re, big im, small re, small im. */
+/* Input of a tile of sensors: as loaded, [bin][snapshot][sensor], and in the order in which the
+ * lanes read it, [bin][product][group][lane]: big re, big im, small re, small im. */
 template <int N> struct matrix_tile {
     float2 raw[MATRIX_BINS * N * MATRIX_COLUMNS * MATRIX_TILE];
     float4 split[MATRIX_BINS * (MATRIX_TILE / MATRIX_DEPTH) * N][LANES];
@@ -88,7 +89,8 @@ template <int N> struct matrix_tile {
 
 /* ---- input ----------------------------------------------------------------------------------- */
 
-/* Starts copying the thread's own share of the tile at sensor k; what does not exist is zero. */
+/* Starts copying the thread's own share of the tile at sensor k; sensors that do not exist are
+ * zero. */
 template <int N>
 __device__ inline void copy_matrix_tile(const struct matrix_pass &pass, const struct block &block,
                                         uint32_t k, uint32_t end, float2 *raw) {
@@ -106,13 +108,12 @@ __device__ inline void copy_matrix_tile(const struct matrix_pass &pass, const st
     __pipeline_commit();
 }
 
-/* Rounded to the tensor cores' 11 bits; small numbers below their range lose nothing that counts.
- */
+/* Rounded to the tensor cores' 11 bits. Numbers too small for their range are negligible. */
 __device__ inline float upper_bits(float x) {
     return __uint_as_float((__float_as_uint(x) + 0x1000u) & 0xffffe000u);
 }
 
-/* Shades and splits what the thread copied itself. */
+/* Shades and splits the samples that this thread copied. */
 template <int N>
 __device__ inline void split_matrix_tile(float gain, const float2 *raw, float4 (*split)[LANES]) {
     uint32_t sensor = threadIdx.x % MATRIX_TILE;
@@ -179,8 +180,8 @@ __device__ inline void add_matrix_bin(const float2 (&w)[2], const float4 (*x)[LA
     }
 }
 
-/* Four sensors, of which the lane has the turns of one for two points. x: of this product, bins
- * `stride` apart. */
+/* Four sensors; this lane has the turns of one of them, for two points. x: input of this product,
+ * bins `stride` apart. */
 template <int N>
 __device__ inline void add_matrix(const uint64_t (&turns)[2], uint32_t middle,
                                   const float4 (*x)[LANES], float (&sum)[MATRIX_BINS][N][2][4]) {
@@ -208,7 +209,8 @@ __device__ inline void add_matrix(const uint64_t (&turns)[2], uint32_t middle,
     }
 }
 
-/* Adds to the thread's own place in memory (or begins there) and starts again from zero. */
+/* Adds the sums to this thread's place in memory, or stores the first ones, and resets them to
+ * zero. */
 template <int N>
 __device__ inline void flush_matrix(float (&sum)[MATRIX_BINS][N][2][4], bool begins, float *to) {
 #pragma unroll
@@ -236,7 +238,7 @@ static __global__ void __launch_bounds__(MATRIX_WARPS *LANES, 4)
     const uint64_t *turns[2];
     uint64_t next[2], own[2];
     float sum[MATRIX_BINS][N][2][4] = {};
-    uint32_t sensor = first + lane % MATRIX_DEPTH; /* the one whose turns come next */
+    uint32_t sensor = first + lane % MATRIX_DEPTH; /* the sensor whose turns are loaded next */
 #pragma unroll
     for (uint32_t i = 0; i < 2; i++) {
         uint32_t point = min(place.row + lane / MATRIX_DEPTH + 8 * i, field.points - 1);
@@ -247,7 +249,7 @@ static __global__ void __launch_bounds__(MATRIX_WARPS *LANES, 4)
     float gain = pass.shading[min(first + threadIdx.x % MATRIX_TILE, pass.sensors - 1)];
     for (uint32_t k = first; k < end; k += MATRIX_TILE) {
         __pipeline_wait_prior(0);
-        __syncthreads(); /* no thread reads the tile before any more */
+        __syncthreads(); /* no thread reads the tile after this point */
         split_matrix_tile<N>(gain, tile.raw, tile.split);
         __syncthreads();
         if (k + MATRIX_TILE < end) {
@@ -274,7 +276,7 @@ static __global__ void __launch_bounds__(MATRIX_WARPS *LANES, 4)
 
 /* ---- powers ---------------------------------------------------------------------------------- */
 
-/* A lane has two points, g and g + 8, and of each two snapshots of every eight. */
+/* A lane has two points, g and g + 8, and for each of them two of every eight snapshots. */
 template <int N>
 __device__ inline void keep_matrix_part(const struct matrix_pass &pass,
                                         const struct matrix_place &place, uint32_t bin,
@@ -291,7 +293,7 @@ __device__ inline void keep_matrix_part(const struct matrix_pass &pass,
 }
 
 /* Grid: items x bins, threads as those of sum_matrix. Adds the chunks, the slab's snapshots and the
- * slabs; after the last one writes the Lofar. Of a part it writes y. */
+ * slabs; after the last one writes the Lofar. For a part it writes y instead. */
 template <int N>
 static __global__ void __launch_bounds__(MATRIX_WARPS *LANES)
     finish_matrix(const __grid_constant__ matrix_pass pass) {
@@ -318,7 +320,7 @@ static __global__ void __launch_bounds__(MATRIX_WARPS *LANES)
         power[i / 2 % 2] += re * re + im * im;
     }
 #pragma unroll
-    for (int i = 0; i < 2; i++) { /* the four lanes of a row have two snapshots of eight each */
+    for (int i = 0; i < 2; i++) { /* each of the four lanes of a row has two of eight snapshots */
         power[i] += __shfl_xor_sync(0xffffffffu, power[i], 1);
         power[i] += __shfl_xor_sync(0xffffffffu, power[i], 2);
     }

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Sums over the sensors where array and scan are mirror images of themselves (a line, in the far
- * and the near field).
+ * Sums over the sensors if array and scan are mirror images of themselves (a line, in the far and
+ * the near field).
  *
- * The steering vector of sensor k and point p is that of sensor B-1-k and the mirrored point q.
+ * The steering vector of sensor k and point p equals that of sensor B-1-k and the mirrored point q.
  * With the weights v and w of the two sensors for p: y(p) + y(q) = sum (v + w)(x_k + x_B-1-k) and
- * y(p) - y(q) = sum (v - w)(x_k - x_B-1-k): half the weights and half the products, 4.4
- * multiply-adds per sensor, point and bin. The sums and differences of the input, shading included,
- * are made once beforehand.
+ * y(p) - y(q) = sum (v - w)(x_k - x_B-1-k). This halves the weights and the products, to 4.4
+ * multiply-adds per sensor, point and bin. The sums and differences of the shaded input are
+ * computed once beforehand.
  */
 #ifndef SONAR_CBF_MIRRORED_CUDA_CUH
 #define SONAR_CBF_MIRRORED_CUDA_CUH
 
 #include "cbf/pass_cuda.cuh"
 
-/* Grid: pairs of sensors x bins. An odd array's middle sensor is its own image and has no other. */
+/* Grid: pairs of sensors x bins. An odd array's middle sensor is its own opposite, and is counted
+ * once. */
 static __global__ void fold_input(const __grid_constant__ pass pass) {
     uint32_t k = blockIdx.x * blockDim.x + threadIdx.x, image = pass.sensors - 1 - k;
     if (k >= (pass.sensors + 1) / 2)
@@ -31,7 +32,7 @@ static __global__ void fold_input(const __grid_constant__ pass pass) {
         make_float4(x.x + y.x, x.y + y.y, x.x - y.x, x.y - y.y);
 }
 
-/* As load_tile. */
+/* The same as load_tile, for pairs. */
 __device__ inline void load_pairs(const struct pass &pass, const struct block &block,
                                   uint32_t first, uint32_t end, float4 (*tile)[PAIR_ROW]) {
     uint32_t lane = threadIdx.x % LANES, s = lane % TILE, m = lane / TILE;
@@ -49,14 +50,14 @@ __device__ inline void load_pairs(const struct pass &pass, const struct block &b
     __pipeline_commit();
 }
 
-/* One sensor's steering vector at two neighbouring segments, and how it goes on. */
+/* One sensor's steering vector at two neighbouring segments, and its rotation. */
 struct chain {
     float2 low, high, step;
     float twice_cos;
 };
 
-/* Both segments come from exact turns, and the leap between them from these: a leap of steps that
- * are multiplied together has the rounding of seven. */
+/* Computes both segments, and the leap between them, from exact turns. A leap computed as a product
+ * of single steps would have seven times the rounding error. */
 __device__ inline struct chain start_chain(uint64_t turns, uint32_t middle) {
     struct chain chain;
     chain.low = sonar_cuda_phasor(sonar_cuda_phase(turns, middle));
@@ -66,7 +67,8 @@ __device__ inline struct chain start_chain(uint64_t turns, uint32_t middle) {
     return chain;
 }
 
-/* The weights of two sensors at one bin: `v` and `w` meet the folded input. */
+/* The weights of two sensors at one bin: v + w applies to the sum of the inputs, v - w to the
+ * difference. */
 __device__ inline void add_folded(float2 v, float2 w, float4 x, float2 &sum, float2 &difference) {
     add_product(make_float2(v.x + w.x, v.y + w.y), make_float2(x.x, x.y), sum);
     add_product(make_float2(v.x - w.x, v.y - w.y), make_float2(x.z, x.w), difference);
@@ -107,7 +109,7 @@ __device__ inline void add_pair(uint64_t own, uint64_t other, uint32_t middle, c
     }
 }
 
-/* As add_sensors; `turns` are one point's, sensor by sensor. */
+/* As add_sensors; `turns` are those of one point, sensor by sensor. */
 template <int M>
 __device__ void add_pairs(const struct pass &pass, const struct block &block, const uint64_t *turns,
                           size_t stride, uint32_t first, uint32_t end,

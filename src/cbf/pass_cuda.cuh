@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * What the paths of the GPU's beamformer share: a pass over the input, cut into items, and the
- * arithmetic of complex sums in registers.
+ * What the paths of the GPU's beamformer share: a pass over the input, cut into items, and complex
+ * arithmetic in registers.
  */
 #ifndef SONAR_CBF_PASS_CUDA_CUH
 #define SONAR_CBF_PASS_CUDA_CUH
@@ -19,17 +19,18 @@ enum {
     SLOTS = STEPS * SEGMENTS,
     PAIR_STEPS = 7,
     PAIR_SEGMENTS = 4,
-    PAIR_SLOTS = PAIR_STEPS * PAIR_SEGMENTS, /* of each of two points */
+    PAIR_SLOTS = PAIR_STEPS * PAIR_SEGMENTS, /* slots of each of two points */
     PAIR_ROW = PAIR_SLOTS + 1,
     COLUMNS = 28,
     COLUMN_ROW = COLUMNS + 2,
-    LINE_LEAST = 1024, /* sensors that pay for a line's far field beside a near field */
-    TILE = 8,          /* sensors in shared memory at a time, per warp */
-    ROW = SLOTS + 2,   /* padded against bank conflicts, whole 16 bytes */
-    FIELDS = 2,        /* far and near field */
-    SUM_WARPS = 4,     /* of a thread block that sums over the sensors */
+    LINE_LEAST =
+        1024,        /* number of sensors from which a line's far field pays beside a near field */
+    TILE = 8,        /* sensors in shared memory at a time, per warp */
+    ROW = SLOTS + 2, /* padded against bank conflicts, whole 16 bytes */
+    FIELDS = 2,      /* far and near field */
+    SUM_WARPS = 4,   /* warps of a thread block that sums over the sensors */
     FINISH_WARPS = 8,
-    RESIDENT_WARPS = 12, /* of a multiprocessor, at 168 registers a thread */
+    RESIDENT_WARPS = 12, /* warps of a multiprocessor, at 168 registers a thread */
     TRANSPOSE = 32,
     WAVES_MOST = 8, /* thread blocks per place on the device, at most */
     STAGING_BYTES = 32 << 20,
@@ -42,12 +43,13 @@ struct block {
     uint32_t first, bins, segments;
 };
 
-/* Where a part of an array's y goes, [snapshot][bin][point]; NULL: powers are wanted. */
+/* Where a part of an array's y is stored, [snapshot][bin][point]; NULL: powers are computed
+ * instead. */
 struct part {
     float2 *y;
     uint32_t first, bins; /* counted from the input's first */
     size_t points;
-    double scale; /* of sum g conj(a) X */
+    double scale; /* factor of sum g conj(a) X */
 
     __device__ void keep(uint32_t snapshot, uint32_t bin, uint32_t point, double re,
                          double im) const {
@@ -56,10 +58,10 @@ struct part {
     }
 };
 
-/* Look points that share their bins. */
+/* Look points that take the same bins. */
 struct field {
     const uint64_t *turns;
-    const struct mirror *mirror;        /* [points], or NULL: lane by lane, all different */
+    const struct mirror *mirror; /* [points], or NULL: each lane is one point without an image */
     size_t sensor_stride, point_stride; /* in elements */
     uint32_t points, groups;            /* points or mirrored pairs; groups of 32 of them */
     uint32_t first_block, blocks;       /* of the list of blocks */
@@ -68,7 +70,7 @@ struct field {
     struct part part;
 };
 
-/* One pass over one snapshot of the input, by value to the kernels. */
+/* One pass over one snapshot of the input, passed by value to the kernels. */
 struct pass {
     struct field field[FIELDS];
     const struct block *block;
@@ -81,7 +83,8 @@ struct pass {
     uint32_t fold_first, fold_bins;
     uint32_t first_bin, items, chunks;
     float2 *partial; /* [chunk][item][slot][lane] */
-    double *power;   /* [item][slot][lane], of the snapshots so far; not used for a single one */
+    double *
+        power; /* [item][slot][lane], sum over the snapshots so far; unused for a single snapshot */
     uint32_t snapshot;
     bool first_snapshot, last_snapshot;
     double *energy; /* [item][lane] */
@@ -113,14 +116,14 @@ __device__ inline void add_product(float2 w, float2 x, float2 &sum) {
     sum.y = fmaf(w.y, x.x, sum.y);
 }
 
-/* w(m+1) from w(m), which becomes w(m-1). */
+/* Computes w(m+1) from w(m), which becomes w(m-1). */
 __device__ inline void next_segment(float twice_cos, float2 &before, float2 &w) {
     float2 next = make_float2(fmaf(twice_cos, w.x, -before.x), fmaf(twice_cos, w.y, -before.y));
     before = w;
     w = next;
 }
 
-/* Halves are added through shared memory: of four warps (0 + 2) + (1 + 3). */
+/* Adds the warps' sums through shared memory, in halves: of four warps (0 + 2) + (1 + 3). */
 __device__ inline void add_warps(float2 (&sum)[SLOTS], float2 *shared) {
     uint32_t lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
 #pragma unroll
@@ -141,7 +144,8 @@ __device__ inline void add_warps(float2 (&sum)[SLOTS], float2 *shared) {
     }
 }
 
-/* The look point of a lane (with mirrored points: of half `image`); NO_POINT if there is none. */
+/* The look point of a lane, or with mirrored points that of half `image`; NO_POINT if it has
+ * none. */
 __device__ inline uint32_t point_of(const struct field &field, uint32_t index, uint32_t image) {
     if (index >= field.points)
         return NO_POINT;

@@ -25,7 +25,7 @@ __device__ inline uint32_t bin_of(uint32_t slot, bool mirrored) {
     return slot / SEGMENTS + STEPS * (slot % SEGMENTS);
 }
 
-/* Adds the power of the snapshots before. */
+/* Adds the power of the earlier snapshots. */
 __device__ inline double add_snapshots(const struct pass &pass, uint32_t slot, double power) {
     size_t place = ((size_t)blockIdx.x * SLOTS + slot) * LANES + threadIdx.x % LANES;
     if (!pass.first_snapshot)
@@ -36,7 +36,7 @@ __device__ inline double add_snapshots(const struct pass &pass, uint32_t slot, d
 }
 
 /* Grid: items x 2 with mirrored points. Adds the chunks and the snapshots; after the last one
- * writes the Lofar and sums the block's power. Of a part it writes every snapshot's y. */
+ * writes the Lofar and sums the block's power. For a part it writes every snapshot's y instead. */
 static __global__ void __launch_bounds__(FINISH_WARPS *LANES)
     finish_bins(const __grid_constant__ pass pass) {
     __shared__ double shared[FINISH_WARPS][LANES];

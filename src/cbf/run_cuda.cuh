@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The memory of the GPU's beamformer, and how its passes are cut and launched on it. */
+/* The memory of the GPU's beamformer, and how its passes are cut and launched. */
 #ifndef SONAR_CBF_RUN_CUDA_CUH
 #define SONAR_CBF_RUN_CUDA_CUH
 
@@ -12,14 +12,14 @@
 
 /* Blocks of bins on the device: below the band, in it, above it. */
 struct cut {
-    size_t slots, steps;       /* of a block */
-    size_t most, most_in_band; /* blocks, whatever the band is; room for `most` */
+    size_t slots, steps;       /* slots and steps of a block */
+    size_t most, most_in_band; /* number of blocks, for any band; there is room for `most` */
     struct block *block, *on_host;
     uint32_t blocks, band_first, band_blocks;
 };
 
-/* Bins are cut differently for points that are all different, for mirrored ones, and for products
- * of matrices. */
+/* Bins are cut differently for points without images, for mirrored points, and for products of
+ * matrices. */
 enum { CUT_GENERAL, CUT_MIRRORED, CUT_MATRIX, CUTS };
 
 /* Snapshots in device memory, [snapshot][bin][sensor]. */
@@ -32,7 +32,7 @@ struct input {
 struct cbf {
     sonar_cbf_spec spec;
     struct cut cut[CUTS];
-    float4 *folded; /* [bin][pair of sensors], or NULL: no path wants it */
+    float4 *folded; /* [bin][pair of sensors], or NULL: no path needs it */
     struct table far_table, near_table;
     struct staging staging;
     float *shading;
@@ -40,19 +40,19 @@ struct cbf {
     bool shading_ready;
     size_t places[CUTS];  /* thread blocks the device runs at once */
     size_t matrix_places; /* the same of the matrix path for few snapshots */
-    cudaStream_t side;    /* for a line's far field beside the near field, or NULL */
+    cudaStream_t side;    /* stream for a line's far field beside the near field, or NULL */
     cudaEvent_t forked, joined;
-    bool may_matrix;      /* the matrix path has what it needs */
+    bool may_matrix;      /* the device supports the matrix path, and its memory is allocated */
     size_t matrix_items;  /* room in `partial` for its items times chunks */
     double *matrix_power; /* as matrix_pass's */
     size_t partial_items; /* room in `partial`, in items times chunks */
     float2 *partial;
     double *energy;
     size_t energy_items;
-    double *power;       /* as pass's, or NULL: never more than one snapshot */
+    double *power;       /* as in struct pass; NULL: never more than one snapshot */
     double *line_energy; /* as line_pass's */
-    struct input input;  /* of the last execute, lent by the caller */
-    sonar_buffer given;  /* the same, as it was given */
+    struct input input;  /* input of the last execute, borrowed from the caller */
+    sonar_buffer given;  /* the same, as the caller gave it */
 };
 
 /* ---- passes ---------------------------------------------------------------------------------- */
@@ -71,9 +71,9 @@ static void add_field(const struct cbf *cbf, struct field *field, const struct t
     field->energy = energy;
 }
 
-/* Fewer chunks mean fewer sums to write, more of them a fuller device: takes the number, up to
- * `most`, whose last wave of thread blocks wastes least. Each chunk costs as much as some 24
- * sensors besides. */
+/* Few chunks write few partial sums; many chunks fill the device better. Chooses the number, up to
+ * `most`, whose last wave of thread blocks wastes least. Each chunk has an overhead of some 24
+ * sensors. */
 static uint32_t choose_chunks(size_t places, size_t items, size_t all, size_t most) {
     size_t best = 1;
     double least = 0;
@@ -89,7 +89,7 @@ static uint32_t choose_chunks(size_t places, size_t items, size_t all, size_t mo
     return (uint32_t)best;
 }
 
-/* Of one snapshot's |sum g conj(a) X|^2 in the mean. */
+/* Factor that turns the sum of |sum g conj(a) X|^2 into the mean over the snapshots. */
 static double power_scale(const struct cbf *cbf, const sonar_params *params) {
     double sum = params->shading_sum;
     return sum != 0 ? 1 / (sum * sum) / (double)cbf->input.snapshots : 0;
@@ -130,7 +130,7 @@ static void complete_pass(const struct cbf *cbf, struct pass *pass, const sonar_
     pass->bin_hz = cbf->spec.fs_hz / (double)cbf->spec.length;
 }
 
-/* The sums of mirrored points, the input folded before. */
+/* Folds the input, then sums mirrored points. */
 static sonar_code run_pairs(const struct pass *pass, cudaStream_t stream, sonar_error *err) {
     const uint32_t threads = 128;
     uint32_t pairs = (pass->sensors + 1) / 2;
@@ -156,7 +156,7 @@ static sonar_code run_sums(const struct pass *pass, cudaStream_t stream, sonar_e
     return CUDA_LAUNCHED("cbf", "sum_sensors", err);
 }
 
-/* The powers of all snapshots, one after the other. */
+/* Adds the powers of all snapshots, one after the other. */
 static sonar_code run_snapshots(const struct cbf *cbf, struct pass *pass, cudaStream_t stream,
                                 sonar_error *err) {
     const struct input *input = &cbf->input;
@@ -188,7 +188,7 @@ static sonar_code run(const struct cbf *cbf, struct pass *pass, cudaStream_t str
     return CUDA_LAUNCHED("cbf", "finish_band", err);
 }
 
-/* Of all bins if `whole`, as its field's blocks are, or else of the band. */
+/* Runs all bins if `whole`, like the blocks of its field, or else the band. */
 static sonar_code run_line(const struct cbf *cbf, struct line_pass *pass, bool whole,
                            const sonar_params *params, cudaStream_t stream, sonar_error *err) {
     pass->x_row = cbf->input.row;
@@ -239,7 +239,7 @@ static void add_matrix_field(const struct cbf *cbf, struct matrix_pass *pass,
     pass->band_bins = (uint32_t)cbf->spec.cbf_bins;
 }
 
-/* How a slab of points is cut into chunks of whole tiles of sensors. */
+/* Cuts the sensors of a slab of points into chunks of whole tiles. */
 static void cut_sensors(const struct cbf *cbf, struct matrix_pass *pass) {
     size_t items = (size_t)pass->groups * pass->field.blocks;
     size_t tiles = (pass->sensors + MATRIX_TILE - 1) / MATRIX_TILE;
@@ -284,7 +284,7 @@ static sonar_code run_matrix_points(const struct input *input, struct matrix_pas
     return CUDA_LAUNCHED("cbf", "finish_matrix_band", err);
 }
 
-/* Slab by slab of the points, so that partial sums have room. */
+/* Runs slabs of points one after the other, so that the partial sums fit into memory. */
 static sonar_code run_matrix(const struct cbf *cbf, struct matrix_pass *pass,
                              const sonar_params *params, cudaStream_t stream, sonar_error *err) {
     size_t most = sonar_max_size(cbf->matrix_items / pass->field.blocks, 1);

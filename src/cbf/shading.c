@@ -16,7 +16,7 @@ static void hann(size_t n, double *g) {
         g[i] = 0.5 - 0.5 * cos(2 * M_PI * ((double)i + 0.5) / (double)n);
 }
 
-/* Chebyshev polynomial of degree m, m up to thousands. */
+/* Chebyshev polynomial of degree m, for m up to thousands. */
 static double chebyshev(double m, double x) {
     if (fabs(x) <= 1)
         return cos(m * acos(x));
@@ -64,7 +64,8 @@ static double taylor_term(int m, int nbar, double a2, double sigma2) {
 
 static sonar_code taylor(double sidelobe_db, int nbar, size_t n, double *g, sonar_error *err) {
     double a = acosh(level_ratio(sidelobe_db)) / M_PI, a2 = a * a;
-    /* Under a^2 + 1/4 the first nulls would move inwards instead of outwards: no such design. */
+    /* Below a^2 + 1/4 the first nulls would move inwards instead of outwards; no such design
+     * exists. */
     if (nbar < 1 || nbar > 1000 || (double)nbar < a2 + 0.25)
         return sonar_fail(err, SONAR_EINVAL, "shading",
                           "Taylor side lobes at -%g dB need nbar of at least %.0f (and at most "
@@ -94,7 +95,7 @@ sonar_code sonar_cbf_shading(sonar_shading kind, double sidelobe_db, int nbar, s
     bool leveled = kind == SONAR_SHADING_CHEBYSHEV || kind == SONAR_SHADING_TAYLOR;
     if (leveled && !(sidelobe_db > 0 && sidelobe_db <= 200))
         return sonar_fail(err, SONAR_EINVAL, "shading",
-                          "side lobes %g dB down: accepted are 0 (excluded) to 200", sidelobe_db);
+                          "side lobes %g dB down; accepted: above 0 to 200", sidelobe_db);
     sonar_code code = SONAR_OK;
     for (size_t i = 0; i < n; i++)
         g[i] = 1;

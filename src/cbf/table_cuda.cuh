@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Turns of the look points on the device, and which of the special forms they have: that is read
- * from the table itself.
+ * Turns of the look points on the device, and which of the special forms the table has. The forms
+ * are found in the table itself.
  */
 #ifndef SONAR_CBF_TABLE_CUDA_CUH
 #define SONAR_CBF_TABLE_CUDA_CUH
@@ -32,23 +32,23 @@ struct table {
     uint64_t *turns;
     size_t points, sensors, row;
     bool may_mirror, may_line;
-    bool mirrored_first;                 /* a line is one only where its points are not mirrored */
-    struct mirror *host_mirror, *mirror; /* [points]; on the host, on the device */
-    size_t mirrors;                      /* 0: all points different */
-    bool line;                           /* a uniform line's */
-    size_t matrix_from;     /* snapshots from which on the tensor cores are used; 0: never */
-    uint64_t version, made; /* of the parameters, and as their manifold says */
+    bool mirrored_first; /* the line's path is taken only if the points are not mirrored */
+    struct mirror *host_mirror, *mirror; /* [points], in host and in device memory */
+    size_t mirrors;                      /* 0: no mirrored points */
+    bool line;                           /* the table is that of a uniform line */
+    size_t matrix_from;     /* number of snapshots from which tensor cores are used; 0: never */
+    uint64_t version, made; /* of the parameters, and of the content of their manifold */
     bool ready;
 };
 
-/* Where a table passes through on its way to the device, a part at a time. */
+/* Buffer through which a table is copied to the device, a part at a time. */
 struct staging {
     uint64_t *turns; /* [points][sensor] */
     size_t points;
 };
 
-/* Whether every sensor's weight is that of its place in the column times the column's, and both go
- * on evenly. */
+/* True if every sensor's weight is that of its place in the column times that of the column, and
+ * both increase evenly. */
 static bool is_line(const uint64_t *turns, size_t points, size_t sensors, size_t span) {
     for (size_t p = 0; p < points; p++, turns += sensors)
         for (size_t k = 1; k < sensors; k++) {
@@ -65,7 +65,8 @@ static size_t line_span(size_t sensors) {
     return (sensors + COLUMNS - 1) / COLUMNS;
 }
 
-/* Line or not, and the number of mirrored pairs; 0: the points are taken one by one. */
+/* Finds whether the table is a line, and returns the number of mirrored pairs; 0: points are taken
+ * one by one. */
 static size_t find_form(struct table *table, const uint64_t *turns) {
     size_t sensors = table->sensors, points = table->points, mirrored = 0;
     bool line = table->may_line && is_line(turns, points, sensors, line_span(sensors));
