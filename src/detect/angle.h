@@ -10,7 +10,8 @@
 
 #define SONAR_RADIANS (M_PI / 180.0)
 
-/* A point has no beam: then one beam is the whole scan. */
+/* One beam width at broadside, in degrees. An array of one point has no beam; then the whole scan
+ * counts as one. */
 static inline double sonar_beam_deg(const sonar_scan *scan) {
     const double width = scan->beam_width_deg;
     return width > 0 && width < 360 ? width : 360;
@@ -27,7 +28,8 @@ static inline double sonar_beams_apart(const sonar_scan *scan, double a_deg, dou
     return fabs(remainder(a_deg - b_deg, 360.0)) / sonar_beam(scan);
 }
 
-/* The angle `beams` beam widths on from az_deg (back if negative); a cone's stay within 0..180. */
+/* The angle that lies `beams` beam widths after az_deg (before it, if negative); a cone's angle
+ * stays within 0..180. */
 static inline double sonar_beams_on(const sonar_scan *scan, double az_deg, double beams) {
     if (!scan->cone)
         return az_deg + beams * sonar_beam(scan);
@@ -39,8 +41,8 @@ static inline double sonar_decibel(double power) {
     return 10.0 * log10(fmax(power, FLT_MIN));
 }
 
-/* Vertex of the parabola through three points, x ascending, y[1] the highest. Sides are taken as at
- * most 20 dB deep: a parabola knows nothing of steeper ones and would overshoot. */
+/* Vertex of the parabola through three points, x ascending, y[1] the highest. Sides count as at
+ * most 20 dB deep, because the parabola through steeper ones would overshoot. */
 static inline void sonar_parabola(const double x[3], const double y_db[3], double *top_x,
                                   double *top_db) {
     const double a = x[0] - x[1], b = x[2] - x[1];

@@ -8,7 +8,7 @@
 static const double gap_beams = 1.5, span_beams = 10, rounding_deg = 1e-9;
 enum { CELLS_A_SIDE = 64, CELLS_LEAST = 8 };
 
-/* Appends the cells of [low, high), thinned evenly, to cell[*cells]. */
+/* Appends the cells of [low, high) to cell[*cells], thinned evenly. */
 static void gather(const sonar_scan *scan, const float *power, double low_deg, double high_deg,
                    float *cell, size_t *cells) {
     const ptrdiff_t first = sonar_scan_first(scan, low_deg), end = sonar_scan_first(scan, high_deg);
@@ -27,7 +27,7 @@ static double window_end(const sonar_scan *scan, double az_deg, double beams) {
 static void gather_side(const sonar_scan *scan, const float *power, size_t i, int way, float *cell,
                         size_t *cells) {
     const double az = scan->az_deg[i];
-    /* Open below and closed above, so that the scan's last direction belongs to it. */
+    /* open below and closed above, so that the scan's last direction is included */
     if (way < 0)
         gather(scan, power, window_end(scan, az, -gap_beams - span_beams),
                sonar_beams_on(scan, az, -gap_beams), cell, cells);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Peaks of a spectrum: found on the grid, refined between its directions, pruned of side lobes. */
+/* Peaks of a spectrum: found on the grid, refined between its directions, without those that are
+ * side lobes. */
 #include "detect/search.h"
 
 #include "core/core.h"
@@ -10,20 +11,21 @@
 #include <string.h>
 
 static const double half_beam = 0.5;
-/* A peak between two directions of the grid may stand this much higher than the grid says. */
+/* A peak between two directions of the grid may be higher than the grid shows by this much. */
 static const double grid_loss_db = 3;
-/* Half of a source, with the 4 dB of a leak. */
+/* Half of a source's power, increased by the 4 dB margin for leaks. */
 static const double image_share = 1.256;
-/* What a bin steered beside a tone shows of a contact, and how exactly. */
+/* Share of a contact's power that a bin steered beside a tone shows, and the accuracy of its
+ * place. */
 static const double beside_share = 0.1, beside_beams = 0.15;
-/* Of delays times c, over the wavelength: the deviation over a line that its beam's width makes,
- * and that which leaves half of a power, exp(-(2 pi x)^2). */
+/* rms deviation of delays times c, over the wavelength: that which one beam width makes over a
+ * line, and that which leaves half of a power, exp(-(2 pi x)^2). */
 static const double beam_rms = 0.256, most_rest = 0.1325;
 static const double prominent = 1.26; /* 1 dB */
-/* A smear's highest ripples over its upper fifth. */
+/* Margin over the spectrum's upper fifth, for the highest ripples of a smear. */
 static const double ripple_margin_db = 5;
 
-/* Every place of the list, and as many peaks again that only leak. */
+/* As many peaks as the list has places, and as many again that only leak. */
 enum { PEAKS_MOST = 2 * SONAR_DETECTIONS_MOST };
 
 /* ---- peaks of the grid ----------------------------------------------------------------------- */
@@ -40,7 +42,7 @@ static float power_of(const sonar_search *s, ptrdiff_t i) {
 }
 
 /* Sets candidate[i] to the power of each local maximum over `least` times its background, in the
- * middle of a plateau, and to 0 elsewhere. Where everything is equal there is no maximum. */
+ * middle of a plateau, and to 0 elsewhere. A constant spectrum has no maximum. */
 static void mark_maxima(const sonar_search *s, const float *background, double least,
                         float *candidate) {
     const ptrdiff_t n = (ptrdiff_t)s->scan->count;
@@ -60,7 +62,7 @@ static void mark_maxima(const sonar_search *s, const float *background, double l
     }
 }
 
-/* The direction whose cell the azimuth is in. */
+/* The direction whose cell contains the azimuth. */
 static size_t cell_of(const sonar_scan *scan, double az_deg) {
     const ptrdiff_t next = sonar_scan_first(scan, az_deg);
     if (!scan->wraps && next <= 0)
@@ -71,15 +73,16 @@ static size_t cell_of(const sonar_scan *scan, double az_deg) {
     return sonar_scan_index(scan, below < sonar_scan_az(scan, next) - az_deg ? next - 1 : next);
 }
 
-/* Whether a candidate's neighbours hold the azimuth, which is in the cell of direction i. */
+/* True if the bracket of a candidate contains the azimuth, which is in the cell of direction i. */
 static bool is_covered(const sonar_search *s, const float *candidate, ptrdiff_t i, double az_deg) {
     const ptrdiff_t beside = az_deg < sonar_scan_az(s->scan, i) ? i - 1 : i + 1;
     return candidate[sonar_scan_index(s->scan, i)] > 0 ||
            candidate[sonar_scan_index(s->scan, beside)] > 0;
 }
 
-/* A needle between two directions may leave the grid's maxima to its shoulders. So the places of
- * the other spectrum's contacts are candidates, too, where the power stands out of the grid's. */
+/* A narrow peak between two directions may show in the grid only as rising shoulders. The places of
+ * the other spectrum's contacts are therefore candidates too, if the power there exceeds the
+ * grid's. */
 static sonar_code mark_hinted(const sonar_search *s, const float *background, double least,
                               float *candidate) {
     const sonar_scan *scan = s->scan;
@@ -115,7 +118,7 @@ typedef enum verdict { SIDE_LOBE, TOO_NEAR, CONTACT, IMAGE } verdict;
 /* What stronger peaks leak to this one. */
 typedef struct leaks {
     double power;
-    bool image; /* the array hardly tells it from one of them */
+    bool image; /* the array can hardly distinguish it from one of them */
 } leaks;
 
 static leaks leaked(const sonar_search *s, const sonar_local_maximum *peak,
@@ -154,7 +157,8 @@ static double moment(const double spread_m2[9], const double u[3], const double 
     return sum;
 }
 
-/* By the factor on the delays from one direction that comes nearest to those from the other. */
+/* Compares the delays from two directions, with the factor between them that makes them most
+ * similar. */
 static bool is_beside_anywhere(const sonar_search *s, double az_deg, double from_deg) {
     const double *spread_m2 = s->spec->spread_m2, lambda_m = s->spec->lambda_m;
     double at[3], from[3];
@@ -169,7 +173,7 @@ static bool is_beside_anywhere(const sonar_search *s, double az_deg, double from
                s->spec->tone_reach * fmax(fabs(factor), 1) * sqrt(own) + beside_beams * beam_m;
 }
 
-/* Whether a bin steered beside a tone can show the stronger one there. */
+/* True if a bin steered beside a tone can show the stronger contact in this place. */
 static bool is_steered_beside(const sonar_search *s, const sonar_local_maximum *peak,
                               const sonar_local_maximum *stronger) {
     if (!s->adaptive || !(s->spec->tone_reach > 0) ||
@@ -180,7 +184,7 @@ static bool is_steered_beside(const sonar_search *s, const sonar_local_maximum *
     return s->spec->spread_m2 && is_beside_anywhere(s, peak->is.az_deg, stronger->is.az_deg);
 }
 
-/* Judges a peak beside the stronger ones. */
+/* Judges a peak against the stronger ones. */
 static verdict judge(const sonar_search *s, const sonar_local_maximum *peak,
                      const sonar_local_maximum *stronger, size_t n) {
     const leaks leak = s->sidelobes ? leaked(s, peak, stronger, n) : (leaks){0};
@@ -196,8 +200,8 @@ static verdict judge(const sonar_search *s, const sonar_local_maximum *peak,
     return peak->is.power <= leak.power ? IMAGE : CONTACT;
 }
 
-/* Takes the grid's peaks, strongest first, until spec->most are listed. Looks at no more than four
- * candidates a place, which bounds the time a noisy spectrum can take. */
+/* Takes the grid's peaks, strongest first, until spec->most are listed. Examines at most four
+ * candidates for each place in the list, which bounds the time that a noisy spectrum takes. */
 static size_t select_peaks(const sonar_search *s, const float *background, float *candidate,
                            sonar_local_maximum *peaks) {
     size_t n = 0, listed = 0;
@@ -232,8 +236,8 @@ static void sort_by_power(sonar_local_maximum *peaks, size_t n) {
         }
 }
 
-/* Refined powers may stand in another order than the grid's, and two maxima may have met: judges
- * once more what is over the threshold. */
+/* Judges the peaks over the threshold once more, because refined powers may have another order than
+ * the grid's, and two maxima may have become one peak. */
 static void judge_again(const sonar_search *s, sonar_local_maximum *peaks, size_t n) {
     sort_by_power(peaks, n);
     for (size_t i = 0; i < n; i++) {
@@ -285,7 +289,8 @@ sonar_code sonar_detect_raise(const sonar_detect_spec *spec, float *power, float
 }
 
 double sonar_detect_tone_reach(double bin, double offset) {
-    const double most = 0.3; /* of lower ones all directions would be beside any other */
+    const double most = 0.3; /* with fewer sensors, or a larger share, every direction would count
+                                as beside every other */
     return offset != 0 ? fmin((fabs(offset) + 1) / fmax(bin + offset, 1), most) : 0;
 }
 
@@ -324,7 +329,7 @@ static void complete(const sonar_search *s, sonar_detect_source source, sonar_lo
     is->snr_db = 10.0 * log10(is->power / is->background);
     if (!isfinite(is->range_m))
         is->range_m = NAN;
-    is->bearing_deg = is->mirror_deg = NAN; /* which needs a heading */
+    is->bearing_deg = is->mirror_deg = NAN; /* it needs a heading */
 }
 
 static sonar_code find(sonar_search *s, sonar_detect_source source, float *scratch,

@@ -6,7 +6,7 @@
 /* A smear narrower than this changes nothing. */
 static const double least_smear_beams = 0.5;
 static const double smear_level = 1.5;
-/* Around one direction: enough for a spectrum that is smooth within a beam width. */
+/* Cells around one direction: enough for a spectrum that is smooth within a beam width. */
 enum { CELLS_A_BEAM = 8 };
 
 /* ---- ranges ---------------------------------------------------------------------------------- */
@@ -16,8 +16,8 @@ static const float *row(const sonar_search *s, size_t range) {
                                               : s->far_power;
 }
 
-/* The far field's strongest direction within half a beam width of direction t: what a near source
- * has to exceed, or the flank of a far one would look near. */
+/* The far field's largest power within half a beam width of direction t. A near source has to
+ * exceed it; otherwise the flank of a far source would look near. */
 static float far_around(const sonar_search *s, size_t t) {
     const double az = s->scan->az_deg[t];
     const ptrdiff_t end = sonar_scan_first(s->scan, sonar_beams_on(s->scan, az, 0.5));
@@ -61,7 +61,7 @@ void sonar_focus_find(const sonar_search *s, sonar_local_maximum *peak) {
 
 /* ---- smear ----------------------------------------------------------------------------------- */
 
-/* Curvature of the wave front from there, 1/m. */
+/* Curvature of the wave front of a source there, 1/m. */
 static double curvature(const sonar_search *s, const sonar_detection *from) {
     if (!isfinite(from->range_m))
         return 0;
@@ -77,8 +77,8 @@ static double cosine_from(double az_deg, double inverse_range, double at_m) {
     return x / fmax(hypot(x, s), DBL_MIN);
 }
 
-/* Beam widths between a focus and a source as the array's two ends see them. What is no line is
- * taken as one across the look direction. */
+/* Beam widths between a focus and a source, as seen from the array's two ends. An array that is not
+ * a line counts as a line across the look direction. */
 static void apart_at_ends(const sonar_search *s, const sonar_detection *focus,
                           const sonar_detection *source, double apart[2]) {
     const double bent = curvature(s, focus), from = curvature(s, source);
@@ -99,7 +99,7 @@ sonar_smear sonar_focus_smear(const sonar_search *s, const sonar_local_maximum *
     if (fabs(apart[0] - apart[1]) / 2 <= least_smear_beams)
         return (sonar_smear){.sharp = true};
     const double beams = sonar_beams_apart(s->scan, a->is.az_deg, b->is.az_deg);
-    /* A focus lies inside a source's smear if some sensor sees both in one direction. */
+    /* a focus lies inside a source's smear if some sensor sees both in the same direction */
     const bool inside = apart[0] * apart[1] <= 0;
     return (sonar_smear){.beyond = inside ? 0 : fmin(fabs(apart[0]), fabs(apart[1])),
                          .share = fmin(1.0, smear_level / beams)};
@@ -129,7 +129,7 @@ static bracket bracket_of(const sonar_search *s, size_t range) {
                      .nearest = range == 0};
 }
 
-/* Whether the ranges around this one are too far apart to resolve it. */
+/* True if the ranges around this one are too far apart to resolve it. */
 static bool is_unresolved(const sonar_search *s, const bracket *b) {
     const double aperture_m = s->spec->aperture_m;
     const double coarsest = 7.0 * s->near->lambda_m / (aperture_m * aperture_m) * (1 + 1e-9);
@@ -156,8 +156,8 @@ void sonar_focus_interpolate(const sonar_search *s, sonar_local_maximum *peak) {
         peak->is.range_m = 1.0 / top;
 }
 
-/* Two rounds of points of [low, high] in 1/r, which becomes the interval between the neighbours of
- * the highest. */
+/* Two rounds of points within [low, high] of 1/r. Each round reduces the interval to that between
+ * the neighbours of the highest point. */
 enum { RANGE_POINTS = 8, RANGE_ROUNDS = 2, LAST = RANGE_POINTS - 1 };
 _Static_assert((int)RANGE_POINTS <= (int)SONAR_TASK_POINTS, "a round takes no more");
 

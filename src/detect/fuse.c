@@ -6,7 +6,7 @@
 
 static const double same_beams = 0.5;
 
-/* Beams of the CBF between its contact and a bearing, by its heading. */
+/* Beam widths of the CBF between its contact and a bearing, at the CBF's heading. */
 static double beams_to(const sonar_scan *scan, double heading_deg, const sonar_detection *cbf,
                        double bearing_deg) {
     if (scan->cone)
@@ -26,7 +26,7 @@ static double beams_apart(const sonar_scan *scan, double heading_deg, const sona
     return fmin(apart, beams_to(scan, heading_deg, cbf, mvdr->mirror_deg));
 }
 
-/* The index of the nearest of `to`, `count` if none is near enough. */
+/* The index of the nearest of `to`, or `count` if none is near enough. */
 static size_t nearest(const sonar_scan *scan, double heading_deg, const sonar_detection *of,
                       const sonar_detection *to, size_t count) {
     size_t best = count;

@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What stronger peaks leak to another one, by the pattern of the array. Whatever the spectrum of a
- * source, at one frequency it shows what the pattern does, and powers add. So in each part of the
- * band a source has no more than what any other direction allows: the power there, divided by the
- * pattern's share. The most that it leaks is what it leaks if the parts that leak most have all
- * that they may have. */
+/* What stronger peaks leak to another one, by the pattern of the array. The spectrum of a source is
+ * unknown, but at each frequency its leak follows the pattern, and powers add. So in each part of
+ * the band the power measured in any other direction, divided by the pattern's share there, is an
+ * upper limit of the source's power. Its largest possible leak results if the parts that leak most
+ * have their upper limit. */
 #include "detect/search.h"
 
-/* Noise riding on a side lobe, and on what limits a part. */
+/* Margin for noise on a side lobe, and on the power that limits a part. */
 static const double margin = 2.512; /* 4 dB */
-/* Of a peak's place, in side lobes: the grid is 0.3 beams apart at most. */
+/* Uncertainty of a peak's place, in side lobes: directions of the grid are at most 0.3 beams
+ * apart. */
 static const double blur = 0.15;
-/* Where less is left of a source other sources and noise decide. */
+/* With a smaller share, other sources and noise dominate, so the direction does not limit the
+ * source. */
 static const double least_limiting_share = 0.1;
-/* On either side, for the widest beams of the band too. */
+/* Distances on either side at which power is compared; wide enough for the widest beams of the
+ * band. */
 static const double beams_beside[] = {0.5, 0.7, 0.9, 1.2, 1.6, 2.4, 3.6, 5.4, 8, 12, 18};
 
 static sonar_point place_of(const sonar_local_maximum *peak) {

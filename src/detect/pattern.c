@@ -13,12 +13,14 @@ enum {
     POINTS_MOST = 16384, /* frequencies of a spectrum */
     POINTS_LEAST = 128,
     POINTS_A_LOBE = 8,
-    POINTS_A_TASK = 1024, /* one worker's; turning restarts there, whoever has which */
-    KEPT = 1024,          /* a power of two */
+    POINTS_A_TASK =
+        1024,    /* for one worker; rotations restart at these points, whichever worker has them */
+    KEPT = 1024, /* a power of two */
     LANES = 8
 };
-static const double error_share = 0.01;        /* of an element's power */
-static const double least_share_of_top = 0.01; /* where the band begins at 0 Hz */
+static const double error_share = 0.01; /* of an element's power */
+static const double least_share_of_top =
+    0.01; /* lowest frequency as a share of the top, for a band that begins at 0 Hz */
 
 /* |sum w exp(-2 pi i f difference)|^2 at `points` frequencies from low_hz on. */
 typedef struct spectrum {
@@ -28,7 +30,7 @@ typedef struct spectrum {
     float *power;
 } spectrum;
 
-/* Candidates lie on the grid and come again in the next window. */
+/* Candidates lie on the grid and occur again in the next window, so spectra are kept. */
 typedef struct kept {
     bool there;
     sonar_point of, at;
@@ -42,7 +44,7 @@ struct sonar_pattern {
     const sonar_scan *scan;
     sonar_range_reference reference;
     double c_mps, edge_hz[SONAR_PATTERN_PARTS + 1], floor;
-    spectrum pair, line; /* line.points > 0: of a cone's two ends */
+    spectrum pair, line; /* between a cone's two ends; valid if line.points > 0 */
     const sonar_host *host;
     kept *kept; /* [KEPT], by hash_of */
 };
@@ -52,8 +54,9 @@ struct sonar_pattern {
 typedef double lanes __attribute__((vector_size(LANES * sizeof(double))));
 typedef double half_lanes __attribute__((vector_size(LANES / 2 * sizeof(double))));
 
-/* Adds LANES sensors to the points from `begin` on. Their sum at a frequency goes in halves, real
- * and imaginary parts side by side: a chain of additions would take most of the time. */
+/* Adds LANES sensors to the points from `begin` on. Their sum at a frequency is made in halves,
+ * real and imaginary parts side by side, because a chain of additions would take most of the
+ * time. */
 SONAR_MULTIARCH static void add_sensors(spectrum *s, size_t begin, size_t end, const double *weight,
                                         const double *delay_s) {
     const double first_hz = s->low_hz + (double)begin * s->step_hz;
@@ -99,7 +102,7 @@ static void make_points(void *arg, size_t task, size_t worker) {
         s->power[i] = (float)(s->re[i] * s->re[i] + s->im[i] * s->im[i]);
 }
 
-/* From low_hz to high_hz, of the delays at[] - of[]; workers may be NULL. */
+/* From low_hz to high_hz, of the delay differences at[] - of[]; workers may be NULL. */
 static void make_spectrum(const sonar_pattern *p, double low_hz, double high_hz,
                           const sonar_host *workers, spectrum *s) {
     double least = INFINITY, most = -INFINITY;
@@ -122,7 +125,7 @@ static void make_spectrum(const sonar_pattern *p, double low_hz, double high_hz,
             make_points(&share, i, 0);
 }
 
-/* Between the points, as far as there are some. */
+/* Interpolates between the points, within their range. */
 static double point_at(const spectrum *s, double hz) {
     return fmin(fmax((hz - s->low_hz) / s->step_hz, 0), (double)(s->points - 1));
 }
@@ -133,7 +136,7 @@ static float power_at(const spectrum *s, double point) {
     return (1 - rest) * s->power[below] + rest * s->power[above];
 }
 
-/* Frequencies count `factor` times in the spectrum. */
+/* Reads the spectrum at frequencies times `factor`. */
 static void read_parts(const sonar_pattern *p, const spectrum *s, double factor, double blur,
                        double share[SONAR_PATTERN_PARTS]) {
     const double beside_hz = s->span_s > 0 ? blur / s->span_s : 0;
@@ -204,8 +207,8 @@ void sonar_pattern_shares(void *pattern, sonar_point of, sonar_point at, double 
 
 /* ---- made once ------------------------------------------------------------------------------- */
 
-/* Sensors in use, of more than the most one of each group; the rest of the last lanes weighs
- * nothing. Weights are of their sum. */
+/* Takes the sensors in use, or one random sensor of each group if there are too many. The remaining
+ * lanes of the last vector have weight 0. Weights are divided by their sum. */
 static void take_sensors(sonar_pattern *p, const sonar_pattern_spec *spec, size_t used) {
     const size_t groups = sonar_min_size(used, SONAR_PATTERN_SENSORS);
     size_t seen = 0, taken = 0, chosen = 0;
@@ -250,7 +253,8 @@ static bool allocate(sonar_pattern *p) {
 static void make_line(sonar_pattern *p) {
     delays(p, (sonar_point){180, INFINITY}, p->of_s);
     delays(p, (sonar_point){0, INFINITY}, p->at_s);
-    make_spectrum(p, 0, p->edge_hz[SONAR_PATTERN_PARTS], NULL, &p->line); /* any thread's */
+    make_spectrum(p, 0, p->edge_hz[SONAR_PATTERN_PARTS], NULL,
+                  &p->line); /* thread-independent: computed by the caller alone */
 }
 
 sonar_code sonar_pattern_create(const sonar_pattern_spec *spec, sonar_pattern **pattern,

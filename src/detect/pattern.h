@@ -2,15 +2,15 @@
 /*
  * What an array shows of a source at other places, from the sensors that are in use and their
  * weights: the share |sum_k w_k exp(-2 pi i f (tau_k(at) - tau_k(of)))|^2 of its power, sum w = 1.
- * So tapers, gaps, masks and any positions count, and sources and foci near and far alike.
+ * It covers tapers, gaps, masks and any positions, and sources and foci both near and far.
  *
  * The sum is that of a spectrum of delays: one pass over the sensors gives it at all frequencies of
- * a band. For far places of a straight line the differences of delays are all the same but for a
- * factor, and the spectrum of the largest one, made once, has all of them.
+ * a band. For far places of a straight line all differences of delays are proportional, so the
+ * spectrum of the largest one, made once, serves all.
  *
- * Elements that are not what the array's description says add a share everywhere, as far as
- * errors of 10 % of an amplitude do. Of more than SONAR_PATTERN_SENSORS sensors one of each of so
- * many groups, drawn once, stands for all, which adds about 1/SONAR_PATTERN_SENSORS.
+ * Errors of the elements add a share everywhere; 10 % of an amplitude are assumed. If there are
+ * more than SONAR_PATTERN_SENSORS sensors, they are divided into that many groups and one sensor of
+ * each group, drawn once, is used. This adds about 1/SONAR_PATTERN_SENSORS.
  */
 #ifndef SONAR_PATTERN_H
 #define SONAR_PATTERN_H
@@ -21,7 +21,7 @@
 enum { SONAR_PATTERN_PARTS = 16, SONAR_PATTERN_SENSORS = 2048 };
 
 typedef struct sonar_point {
-    double az_deg, range_m; /* as the scan counts; INFINITY: far */
+    double az_deg, range_m; /* az_deg in the scan's convention; range_m INFINITY: far field */
 } sonar_point;
 
 typedef struct sonar_pattern sonar_pattern;
@@ -29,11 +29,12 @@ typedef struct sonar_pattern sonar_pattern;
 typedef struct sonar_pattern_spec {
     size_t sensors;
     const double *position_m; /* [sensor][3] */
-    const float *weight;      /* [sensor], 0: not in use */
-    const sonar_scan *scan;   /* borrowed for as long as the pattern lives */
+    const float *weight;      /* [sensor]; 0: not in use */
+    const sonar_scan *scan;   /* borrowed until destroy */
     sonar_range_reference reference;
     double c_mps, low_hz, high_hz;
-    const sonar_host *host; /* borrowed; its workers share a pair's spectrum; NULL: the caller */
+    const sonar_host *host; /* borrowed; its workers compute one pair's spectrum together; NULL: the
+                               caller computes it */
 } sonar_pattern_spec;
 
 /* Copies what it needs. Without a sensor in use all shares are 1. Errors: SONAR_ENOMEM. */
@@ -41,8 +42,8 @@ sonar_code sonar_pattern_create(const sonar_pattern_spec *spec, sonar_pattern **
                                 sonar_error *err);
 void sonar_pattern_destroy(sonar_pattern *pattern);
 
-/* The largest share in each part of the band; also of places that lie up to `blur` side lobes
- * beside these. Uses scratch of the pattern's own: one thread at a time; never allocates. */
+/* The largest share in each part of the band, including places up to `blur` side lobes beside
+ * these. Uses scratch memory of the pattern: one thread at a time. Never allocates. */
 void sonar_pattern_shares(void *pattern, sonar_point of, sonar_point at, double blur,
                           double share[SONAR_PATTERN_PARTS]);
 

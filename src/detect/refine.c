@@ -1,23 +1,26 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Peaks between the directions of the grid: place and level by asking the beamformer. */
+/* Refines peaks between the directions of the grid: their place and level, from powers that the
+ * beamformer computes there. */
 #include "detect/search.h"
 
 #include "core/core.h"
 
-static const double flat_share = 0.977; /* 0.1 dB: a parabola then tells a top to 0.001 dB */
+static const double flat_share = 0.977; /* 0.1 dB: within it a parabola gives the top to 0.001 dB */
 static const double narrowest_deg = 1e-5;
 
-/* Points of a bracket around a foretold top, of one that was too bold, and of a whole one. */
-enum { ROUNDS = 9, TOLD_POINTS = 4, BOLD_POINTS = 8, MOST_POINTS = SONAR_TASK_POINTS };
-/* To either side of where a flank falls by half, in foretold half widths: a beam's is at 0.8, a
- * needle's at 1. */
+/* Points of a bracket around a predicted top, of a bracket after a wrong prediction, and of a whole
+ * bracket. */
+enum { ROUNDS = 9, PREDICTED_POINTS = 4, RETRY_POINTS = 8, MOST_POINTS = SONAR_TASK_POINTS };
+/* Points on either side at the predicted half width at half power: 0.8 times it for a beam, 1 time
+ * for a narrow peak. */
 enum { WINGS = 2 };
 static const double beam_wings[WINGS] = {0.7, 0.9}, needle_wings[WINGS] = {0.85, 1.15};
-_Static_assert(BOLD_POINTS + 2 * WINGS <= SONAR_TASK_POINTS, "a round takes no more");
-static const double flat_beams = 0.05; /* and no wider, where a peak is broad and uneven */
-/* Neighbours of the grid foretell a top if they are no farther apart. */
-static const double told_beams = 0.9;
-static const double spacing_beams = 0.25; /* in a whole bracket, as far as points reach */
+_Static_assert(RETRY_POINTS + 2 * WINGS <= SONAR_TASK_POINTS, "a round takes no more");
+static const double flat_beams = 0.05; /* and not wider than this, if a peak is broad and uneven */
+/* The grid's three points predict a top if they are not farther apart than this. */
+static const double predicted_beams = 0.9;
+static const double spacing_beams =
+    0.25; /* spacing in a whole bracket, as far as the points suffice */
 
 static float power_of(const sonar_search *s, ptrdiff_t i) {
     return s->power[sonar_scan_index(s->scan, i)];
@@ -29,7 +32,8 @@ static double within_cone(const sonar_scan *scan, double az_deg) {
     return scan->cone ? fmin(fmax(az_deg, 0.0), 180.0) : az_deg;
 }
 
-/* The lower neighbours of direction i, beyond its plateau; past the scan's end one step more. */
+/* The lower neighbours of direction i, beyond its plateau. At an end of the scan the bracket
+ * extends one step beyond it. */
 static sonar_bracket bracket_of(const sonar_search *s, size_t i) {
     const sonar_scan *scan = s->scan;
     ptrdiff_t low = (ptrdiff_t)i - 1, high = (ptrdiff_t)i + 1;
@@ -44,7 +48,7 @@ static sonar_bracket bracket_of(const sonar_search *s, size_t i) {
     b.low_deg = b.low_open ? within_cone(scan, 2 * az[0] - az[1]) : sonar_scan_az(scan, low);
     b.high_deg =
         b.high_open ? within_cone(scan, 2 * az[last] - az[last - 1]) : sonar_scan_az(scan, high);
-    /* Beyond endfire the cone's pattern is its own mirror image: nothing is missed there. */
+    /* beyond endfire the cone's pattern is its own mirror image, so nothing is missed there */
     b.low_open = b.low_open && !(scan->cone && b.low_deg <= 0);
     b.high_open = b.high_open && !(scan->cone && b.high_deg >= 180);
     return b;
@@ -55,13 +59,14 @@ static void keep_within(const sonar_bracket *whole, sonar_bracket *b) {
     b->high_deg = fmin(b->high_deg, whole->high_deg);
 }
 
-/* The bracket around the top that three points foretell, the middle one the highest. MVDR's needles
- * are sharp in the power, but its reciprocal a^H R^-1 a bends no faster than a beam, and nor does a
- * beam's near its top: the parabola through three points of it misses the top by a part of their
- * distance that falls with its square. The bracket holds that, and a tenth of the peak's half width
- * at half its power, which is flat enough. */
-static sonar_bracket foretell(double beam_deg, const double az[3], const double power[3],
-                              double *half_deg) {
+/* The bracket around the top that three points predict, the middle one the highest. The power of an
+ * MVDR peak is sharp, but its reciprocal a^H R^-1 a varies no faster than a beam, and the
+ * reciprocal of a beam's power varies slowly near its top. The parabola through three reciprocals
+ * therefore misses the top by a part of their distance that falls with the square of the distance.
+ * The bracket is as wide as this error plus a tenth of the peak's half width at half power, within
+ * which the top is flat enough. */
+static sonar_bracket predict_top(double beam_deg, const double az[3], const double power[3],
+                                 double *half_deg) {
     const double a = az[0] - az[1], b = az[2] - az[1], step = (b - a) / 2;
     const double q = 1 / power[1], low = (1 / power[0] - q) / a, high = (1 / power[2] - q) / b;
     const double bend = (low - high) / (a - b), slope = low - bend * a;
@@ -91,10 +96,10 @@ static size_t points_of(const sonar_search *s, const sonar_bracket *b) {
     const double middle = (b->low_deg + b->high_deg) / 2;
     const double beams = (b->high_deg - b->low_deg) / beam_at(s, middle);
     const double points = ceil(beams / spacing_beams) + 1;
-    return (size_t)fmin(fmax(points, BOLD_POINTS), MOST_POINTS);
+    return (size_t)fmin(fmax(points, RETRY_POINTS), MOST_POINTS);
 }
 
-/* Another spectrum's contact between the ends. */
+/* Another spectrum's contact between the ends of the bracket. */
 static bool find_hint(const sonar_search *s, sonar_task *t) {
     const sonar_bracket *whole = &t->whole;
     const double middle = (whole->low_deg + whole->high_deg) / 2;
@@ -108,7 +113,7 @@ static bool find_hint(const sonar_search *s, sonar_task *t) {
         t->next = (sonar_bracket){.low_deg = sonar_beams_on(s->scan, az, -flat_beams),
                                   .high_deg = sonar_beams_on(s->scan, az, flat_beams)};
         keep_within(whole, &t->next);
-        t->points = BOLD_POINTS;
+        t->points = RETRY_POINTS;
         return true;
     }
     return false;
@@ -121,8 +126,8 @@ static void remember(sonar_task *t, double az_deg, float power) {
     }
 }
 
-/* The first round is where a contact is known to be, or the grid's own three points where they are
- * near enough. */
+/* The first round is at the place of a known contact, or at the top that the grid's own three
+ * points predict if they are near enough. */
 static bool begin_top(const sonar_search *s, sonar_task *t) {
     const size_t i = t->peak->index;
     const double az = s->scan->az_deg[i], beam_deg = beam_at(s, az);
@@ -137,22 +142,22 @@ static bool begin_top(const sonar_search *s, sonar_task *t) {
         return true;
     const ptrdiff_t low = (ptrdiff_t)i - 1, high = (ptrdiff_t)i + 1;
     if (!sonar_scan_inside(s->scan, low) || !sonar_scan_inside(s->scan, high) ||
-        t->whole.high_deg - t->whole.low_deg > told_beams * beam_deg || !(power_of(s, low) > 0) ||
-        !(power_of(s, high) > 0)) {
+        t->whole.high_deg - t->whole.low_deg > predicted_beams * beam_deg ||
+        !(power_of(s, low) > 0) || !(power_of(s, high) > 0)) {
         t->centred = true;
         return true;
     }
     remember(t, sonar_scan_az(s->scan, low), power_of(s, low));
     remember(t, sonar_scan_az(s->scan, high), power_of(s, high));
-    t->next = foretell(
+    t->next = predict_top(
         beam_deg, (const double[]){sonar_scan_az(s->scan, low), az, sonar_scan_az(s->scan, high)},
         (const double[]){(double)power_of(s, low), (double)s->power[i], (double)power_of(s, high)},
         &t->wing_deg);
-    t->points = TOLD_POINTS;
+    t->points = PREDICTED_POINTS;
     return true;
 }
 
-/* Around where it is. */
+/* Around the peak's present place. */
 static bool begin_again(const sonar_search *s, sonar_task *t) {
     const double az = t->peak->is.az_deg, whole = 0.5, first = 0.15;
     t->samples = 0;
@@ -162,11 +167,12 @@ static bool begin_again(const sonar_search *s, sonar_task *t) {
                                .high_deg = sonar_beams_on(s->scan, az, whole)};
     t->next = (sonar_bracket){.low_deg = sonar_beams_on(s->scan, az, -first),
                               .high_deg = sonar_beams_on(s->scan, az, first)};
-    t->points = BOLD_POINTS;
+    t->points = RETRY_POINTS;
     return t->peak->listed;
 }
 
-/* A needle may show at the grid's direction alone: it is one of a whole bracket's points. */
+/* A narrow peak may show at the grid's direction alone, so that direction is one of the points of a
+ * whole bracket. */
 static double point_at(const sonar_search *s, const sonar_task *t, size_t i) {
     const double low = t->next.low_deg, high = t->next.high_deg;
     const size_t last = t->points - 1, middle = last / 2;
@@ -255,12 +261,12 @@ static void widen(const sonar_search *s, sonar_task *t) {
 
 /* What comes after a summit that is not yet known well enough. */
 static void choose_next(const sonar_search *s, sonar_task *t, const summit *top) {
-    t->points = BOLD_POINTS;
+    t->points = RETRY_POINTS;
     t->wing_deg = 0;
     t->centred = t->hinted = false;
     if (top->below && top->above && top->power[0] > 0 && top->power[2] > 0) {
-        t->next = foretell(beam_at(s, top->az[1]), top->az, top->power, &t->wing_deg);
-        t->points = TOLD_POINTS;
+        t->next = predict_top(beam_at(s, top->az[1]), top->az, top->power, &t->wing_deg);
+        t->points = PREDICTED_POINTS;
     } else {
         t->next = (sonar_bracket){.low_deg = top->below ? top->az[0] : t->whole.low_deg,
                                   .high_deg = top->above ? top->az[2] : t->whole.high_deg};
@@ -298,7 +304,8 @@ static bool take_top(const sonar_search *s, sonar_task *t) {
     set_top(is, &top);
     if (*t->step == &sonar_step_top && t->peak->listed && is->power > 0 &&
         is->power < 0.99 * (double)grid) {
-        is->az_deg = s->scan->az_deg[t->peak->index]; /* sharper than all that was looked for */
+        is->az_deg =
+            s->scan->az_deg[t->peak->index]; /* sharper than the spacing of all points so far */
         is->power = (double)grid;
     }
     return true;
@@ -309,7 +316,7 @@ const sonar_step sonar_step_again = {begin_again, ask_top, take_top};
 
 /* ---- all peaks ------------------------------------------------------------------------------- */
 
-/* Without power_at: the grid's own three points, but for a plateau, whose middle is as good. */
+/* Without power_at: a parabola through the grid's three points; for a plateau, its middle. */
 static void interpolate(const sonar_search *s, sonar_local_maximum *peak) {
     const sonar_bracket b = bracket_of(s, peak->index);
     const ptrdiff_t at = (ptrdiff_t)peak->index;
@@ -327,7 +334,7 @@ static void interpolate(const sonar_search *s, sonar_local_maximum *peak) {
     set_top(&peak->is, &top);
 }
 
-/* Range and direction hardly depend on one another: two alternations reach the maximum. */
+/* Range and direction are almost independent, so two alternations reach the maximum. */
 static const sonar_step *const far_steps[] = {&sonar_step_top, NULL};
 static const sonar_step *const near_steps[] = {&sonar_step_top,   &sonar_step_range,
                                                &sonar_step_again, &sonar_step_range,

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Refinements side by side: what all of them ask in a round goes to the beamformer at once, since
- * each call costs a wait for the device, and few points cost as much there as many. */
+/* Refines peaks side by side. The beamformer gets the points of all peaks in a round at once,
+ * because each call costs a wait for the device, and a few points cost as much as many. */
 #include "detect/search.h"
 
 #include "core/core.h"
 
-/* Goes on to the next step that asks anything. */
+/* Goes on to the next step that needs powers. */
 static void begin(const sonar_search *s, sonar_task *t) {
     while (*t->step && !(*t->step)->begin(s, t))
         t->step++;
     t->rounds = 0;
 }
 
-/* Points of several tasks, on their way. */
+/* Points of several tasks in one call. */
 typedef struct batch {
     size_t n;
     double az_deg[SONAR_DETECT_POINTS], range_m[SONAR_DETECT_POINTS];

@@ -10,13 +10,15 @@
 
 enum { WINDOWS = SONAR_SIDES_WINDOWS, FOLLOWED = WINDOWS / 4 };
 
-static const double least_apart_s = 0.5;         /* between windows that are kept */
-static const double beside_beams = 0.5;          /* a contact is where it must have been */
-static const double telling_beams = 2;           /* so far apart two places can tell: what stays at
-                                                    one angle is near neither */
-static const double deviations = 4, share = 0.5; /* of the sign test */
-static const double clear_beams = 0.8;           /* off the axis; nearer to it sides are less so */
-static const double fade_memories = 8;           /* 1/e of what is kept, in times of all windows */
+static const double least_apart_s = 0.5; /* time between windows that are kept */
+static const double beside_beams = 0.5;  /* a contact is at the expected place if it is this near */
+static const double distinct_beams = 2;  /* two places can be distinguished if they are this far
+                                           apart; what stays at one angle is near neither */
+static const double deviations = 4, share = 0.5; /* limits of the sign test */
+static const double clear_beams =
+    0.8; /* distance from the axis; nearer to it, sides are less clear */
+static const double fade_memories = 8; /* duration after which confidence falls to 1/e, in units of
+                                          the time that all kept windows cover */
 
 /* A contact of an earlier window. */
 struct plot {
@@ -32,12 +34,12 @@ struct window {
 };
 
 struct sonar_sides {
-    size_t count; /* of windows so far; the last WINDOWS are there */
+    size_t count; /* number of windows so far; the last WINDOWS are stored */
     double last_s;
     struct window window[WINDOWS];
 };
 
-/* What is looked at: a moment, and the time that all windows take. */
+/* The window to resolve: its moment, and the time that all windows cover. */
 struct look {
     const sonar_sides *sides;
     const sonar_scan *scan;
@@ -68,7 +70,7 @@ void sonar_sides_forget(sonar_sides *sides) {
 
 /* ---- earlier windows ------------------------------------------------------------------------- */
 
-/* The i-th before now, NULL where none is near enough in time. */
+/* The i-th window before now; NULL if it is too long ago or does not exist. */
 static const struct window *window_before(const struct look *l, size_t i) {
     const sonar_sides *s = l->sides;
     if (i >= s->count || i >= WINDOWS)
@@ -77,12 +79,12 @@ static const struct window *window_before(const struct look *l, size_t i) {
     return l->moment->at_s - w->at_s <= 2 * l->memory_s ? w : NULL;
 }
 
-/* Where a source of that bearing was among the contacts of the window. */
+/* The angle at which a source of that bearing appeared in the earlier window. */
 static double place_in(const struct look *l, const struct window *w, double bearing_deg) {
     return sonar_cone_cosine(l->scan, bearing_deg - w->heading_deg);
 }
 
-/* The contact at that place, the nearest; NULL: none is there. */
+/* The contact nearest to that place; NULL: none is near enough. */
 static const struct plot *plot_at(const struct look *l, const struct window *w, double cosine,
                                   sonar_side side /* or UNKNOWN: of any */) {
     const struct plot *best = NULL;
@@ -97,7 +99,7 @@ static const struct plot *plot_at(const struct look *l, const struct window *w, 
     return best;
 }
 
-/* How far a place is from where both sides meet, 0 on the axis to 1. */
+/* How far a place is from the axis, where both sides meet: 0 on the axis, up to 1. */
 static double clear_of_axis(const struct look *l, double cosine) {
     return fmin((1 - fabs(cosine)) / (clear_beams * l->beam), 1);
 }
@@ -116,7 +118,7 @@ static verdict test(const struct look *l, const struct candidate *c) {
     for (size_t i = 0; (w = window_before(l, i)); i++) {
         const double right = place_in(l, w, c->bearing_deg[STARBOARD]),
                      left = place_in(l, w, c->bearing_deg[PORT]);
-        if (fabs(right - left) < telling_beams * l->beam)
+        if (fabs(right - left) < distinct_beams * l->beam)
             continue;
         const bool on_right = plot_at(l, w, right, SONAR_SIDE_UNKNOWN),
                    on_left = plot_at(l, w, left, SONAR_SIDE_UNKNOWN);
@@ -131,7 +133,8 @@ static verdict test(const struct look *l, const struct candidate *c) {
     return (verdict){side_of[more > 0 ? STARBOARD : PORT], fabs(more) / windows};
 }
 
-/* What was told of the same contact in one of the windows before, but not through the axis. */
+/* The side that an earlier window assigned to the same contact, unless it has passed through the
+ * axis since. */
 static verdict follow(const struct look *l, const struct candidate *c) {
     const struct window *w;
     for (size_t i = 0; i < FOLLOWED && (w = window_before(l, i)); i++)
@@ -150,7 +153,7 @@ static verdict follow(const struct look *l, const struct candidate *c) {
     return (verdict){.side = SONAR_SIDE_UNKNOWN};
 }
 
-/* What the windows say now counts more than what was told before, unless both agree. */
+/* The current evidence counts more than the earlier result, unless both agree. */
 static verdict judge(const struct look *l, const struct candidate *c) {
     const verdict now = test(l, c), before = follow(l, c);
     const bool holds = before.side != SONAR_SIDE_UNKNOWN && before.confidence >= share;

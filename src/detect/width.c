@@ -7,12 +7,13 @@
 enum { ROUNDS = 9, WALK_CALLS = 8, SIDE_POINTS = SONAR_TASK_POINTS / 2 };
 
 static const double narrowest_deg = 1e-5;
-static const double spacing_beams = 0.06; /* between points of a flank, as far as they reach */
+static const double spacing_beams =
+    0.06; /* between points of a flank, as far as the points suffice */
 
 /* ---- from the grid --------------------------------------------------------------------------- */
 
-/* Walks the grid away from the peak. False if the power does not fall by half before the scan ends,
- * a turn is over, or it rises above the peak. */
+/* Walks along the grid away from the peak. False if the power does not fall by half before the scan
+ * ends, a full turn is reached, or the power rises above the peak. */
 static bool find_flank(const sonar_search *s, const float *power, const sonar_detection *peak,
                        ptrdiff_t way, sonar_flank *f) {
     const ptrdiff_t n = (ptrdiff_t)s->scan->count;
@@ -32,7 +33,7 @@ static bool find_flank(const sonar_search *s, const float *power, const sonar_de
     return false;
 }
 
-/* Brings the two ends together with a point between the peak and the flank's outer end. */
+/* Narrows the flank's two ends with a point between the peak and the flank's outer end. */
 static void tighten(const sonar_detection *peak, sonar_flank *f, double az_deg, double power) {
     const double at = fabs(az_deg - peak->az_deg), way = f->out_deg - peak->az_deg;
     if ((az_deg - peak->az_deg) * way <= 0 || at >= fabs(way))
@@ -48,8 +49,8 @@ static void tighten(const sonar_detection *peak, sonar_flank *f, double az_deg, 
     }
 }
 
-/* With all that was asked for the top: first the nearest point that is out, or those that are in
- * beyond it would count. */
+/* Uses all points of the search for the top. First the nearest point below half power is found;
+ * otherwise points above half power beyond it would count. */
 static void use_samples(const sonar_task *t, sonar_flank *f) {
     for (int in = 0; in < 2; in++)
         for (size_t i = 0; i < t->samples; i++)
@@ -59,15 +60,15 @@ static void use_samples(const sonar_task *t, sonar_flank *f) {
 
 /* ---- off the grid ---------------------------------------------------------------------------- */
 
-/* What the reciprocal of the power rises by with the square of the distance from the top: the same
- * along a needle, and nearly so along a beam. */
+/* The increase of the reciprocal power with the square of the distance from the top. It is constant
+ * along a narrow MVDR peak, and nearly so along a beam. */
 static double bend_of(const sonar_detection *peak, double az_deg, double power) {
     const double x = az_deg - peak->az_deg;
     return (peak->power / fmax(power, DBL_MIN) - 1) / fmax(x * x, DBL_MIN);
 }
 
-/* Whether the bend says where between the two ends the power is half. */
-static bool is_told(const sonar_detection *peak, const sonar_flank *f) {
+/* True if the bend determines where between the two ends the power falls to half. */
+static bool has_bend(const sonar_detection *peak, const sonar_flank *f) {
     if (f->in_deg == peak->az_deg || !(f->in_power < 0.999 * peak->power) || !(f->out_power > 0))
         return false;
     const double in = bend_of(peak, f->in_deg, f->in_power),
@@ -80,13 +81,13 @@ static bool is_steep(const sonar_flank *f) {
 }
 
 static bool is_rough(const sonar_detection *peak, const sonar_flank *f) {
-    return is_steep(f) && !is_told(peak, f);
+    return is_steep(f) && !has_bend(peak, f);
 }
 
-/* Where the flank passes half the power: by the bend, which goes on evenly from end to end in the
- * square of the distance, or linear in dB. */
+/* Where the flank passes half the power: interpolated by the bend, which varies evenly with the
+ * square of the distance, or linearly in dB. */
 static double crossing(const sonar_detection *peak, const sonar_flank *f) {
-    if (is_told(peak, f)) {
+    if (has_bend(peak, f)) {
         const double way = f->out_deg > peak->az_deg ? 1 : -1;
         const double x = f->in_deg - peak->az_deg, y = f->out_deg - peak->az_deg;
         const double in = bend_of(peak, f->in_deg, f->in_power),
@@ -113,9 +114,9 @@ static bool walks(const sonar_task *t) {
     return t->walk[0] == SONAR_WALKING || t->walk[1] == SONAR_WALKING;
 }
 
-/* A peak on a range of its own, which no grid shows, walks off the grid in steps of a quarter of a
- * beam width that double from round to round, since a planar array's beam may be many times the
- * width it has in its widest direction. */
+/* A peak at its own range is not on any grid, so it walks in steps of a quarter of a beam width
+ * that double from round to round. The beam of a planar array may be many times as wide as in its
+ * narrowest direction. */
 static bool begin_width(const sonar_search *s, sonar_task *t) {
     sonar_detection *is = &t->peak->is;
     const bool own_range = isfinite(is->range_m);
@@ -196,7 +197,7 @@ static void take_walk(sonar_task *t) {
     t->stride_beams *= 2;
 }
 
-/* Narrows a flank to the two of its new points between which the power falls under half. */
+/* Narrows a flank to the two of its new points between which the power falls below half. */
 static void narrow(sonar_task *t, sonar_flank *f, size_t first, size_t n) {
     for (size_t i = first; i < first + n; i++) {
         if ((double)t->power[i] < 0.5 * t->peak->is.power) {
