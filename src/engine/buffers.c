@@ -11,8 +11,8 @@ static sonar_code make(const sonar_backend *backend, sonar_space space, sonar_dt
 
 /* ---- spectra --------------------------------------------------------------------------------- */
 
-/* Rows [from, from + count) of each snapshot. The view is dense, since there is one snapshot or all
- * rows are wanted. */
+/* Rows [from, from + count) of each snapshot. The view is dense because there is only one snapshot,
+ * or all rows are taken. */
 static sonar_buffer rows(const sonar_buffer *all, size_t from, size_t count) {
     size_t shape[3] = {all->shape[0], count, all->shape[2]};
     sonar_buffer view =
@@ -50,8 +50,8 @@ static sonar_code make_spectra(sonar_engine *e, int which, sonar_error *err) {
     return SONAR_OK;
 }
 
-/* On the sides that have stages. element.psd reads the transforms on the host, and so does the
- * exchange between ranks. */
+/* Makes the spectra on the sides that have stages. The host also needs them for element.psd and for
+ * the exchange between ranks. */
 static sonar_code make_all_spectra(sonar_engine *e, sonar_error *err) {
     bool host = e->spec.surfaces & SONAR_WANT(SONAR_ELEMENT_PSD) || e->exchange;
     sonar_code code = SONAR_OK;
@@ -63,7 +63,7 @@ static sonar_code make_all_spectra(sonar_engine *e, sonar_error *err) {
 
 /* ---- surfaces and points --------------------------------------------------------------------- */
 
-/* A surface that the stage on this backend makes; empty if the topic is not made. */
+/* Makes a surface that the stage on this backend computes; empty if the topic is not made. */
 static sonar_code make_surface(const sonar_engine *e, const sonar_backend *backend,
                                sonar_surface surface, sonar_buffer *buffer, sonar_error *err) {
     size_t shape[2];

@@ -143,7 +143,7 @@ void sonar_engine_forget(sonar_engine *e) {
     sonar_snapshots_forget(&e->history);
 }
 
-/* ---- what it tells --------------------------------------------------------------------------- */
+/* ---- queries --------------------------------------------------------------------------------- */
 
 const char *sonar_engine_name(const sonar_engine *e) {
     return e->name;

@@ -51,7 +51,8 @@ typedef struct sonar_engine_times {
     _Atomic uint64_t last_ns[SONAR_TIMED_STAGES]; /* of the last window */
 } sonar_engine_times;
 
-/* All pointers are borrowed until destroy, except params: these until a run brings others. */
+/* All pointers are borrowed until destroy, except params, which are borrowed until a run brings
+ * other ones. */
 typedef struct sonar_engine_spec {
     const sonar_specs *specs;
     const sonar_params *params;
@@ -90,8 +91,8 @@ typedef struct sonar_engine_snapshots {
 
 typedef struct sonar_engine sonar_engine;
 
-/* Creates stages and buffers, plans and records. host is borrowed until destroy. Errors are those
- * of the stages and of their backends, SONAR_EINVAL for two devices of different kinds. */
+/* Creates stages and buffers, plans and records. host is borrowed until destroy. Errors: those of
+ * the stages and of their backends; SONAR_EINVAL for two devices of different kinds. */
 sonar_code sonar_engine_create(const sonar_engine_spec *spec, const sonar_host *host,
                                sonar_engine **engine, sonar_error *err);
 /* Waits for running work; NULL is allowed. */
@@ -113,8 +114,8 @@ sonar_code sonar_engine_run(sonar_engine *engine, const sonar_engine_job *job, s
 void sonar_engine_forget(sonar_engine *engine);
 
 /* Broadband power of the CBF or the MVDR in the directions of n <= SONAR_ENGINE_POINTS looks, for
- * the window of the last run, to power[n]; with ranks on the root, and power is NULL on the others.
- * The looks' bins are the beamformer's. Waits for the device once. */
+ * the window of the last run, to power[n]. With ranks the root gets it, and power is NULL on the
+ * others. Uses the beamformer's bins. Waits for the device once. */
 sonar_code sonar_engine_evaluate(sonar_engine *engine, sonar_engine_stage beamformer, size_t n,
                                  const sonar_look *look, float *power, sonar_error *err);
 
@@ -124,8 +125,9 @@ const sonar_buffer *sonar_engine_mvdr_info(const sonar_engine *engine);
 sonar_engine_snapshots sonar_engine_read_snapshots(const sonar_engine *engine);
 /* Adds the last run's times on the device to spec.times. Call it after the result is posted. */
 void sonar_engine_collect_times(sonar_engine *engine);
-/* After that, for the last run: how long each stage took, on the device if it was timed there, and
- * the copy of the window's last samples. 0: not done. */
+/* Call it after sonar_engine_collect_times. For the last run: how long each stage took (on the
+ * device, if it was timed there), and how long the copy of the window's last samples took. 0: not
+ * done. */
 void sonar_engine_last_times(const sonar_engine *engine, uint64_t stage_ns[SONAR_ENGINE_STAGES],
                              uint64_t *copy_ns);
 

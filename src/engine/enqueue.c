@@ -81,8 +81,8 @@ static sonar_code run_cbf(sonar_engine *e, const struct job *job, sonar_error *e
     return code ? code : sonar_timing_end(e, SONAR_ENGINE_CBF, err);
 }
 
-/* Runs even if no surface is wanted, without solving then, because the covariance must not miss a
- * snapshot. With ranks it runs between their exchanges (parts.c). */
+/* Runs even if no surface is wanted, because the covariance must include every snapshot; it does
+ * not solve then. With ranks it runs between their exchanges (parts.c). */
 static sonar_code run_mvdr(sonar_engine *e, const struct job *job, sonar_error *err) {
     if (!e->spec.specs->mvdr_enabled || e->exchange)
         return SONAR_OK;
@@ -129,7 +129,7 @@ sonar_code sonar_enqueue_transfer(sonar_engine *e, const struct job *job, size_t
 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
-/* Once the host's DFT has read the ring's samples, they go back to ingest. */
+/* Once the host's DFT has read the ring's samples, they are released to ingest. */
 static sonar_code enqueue_transforms(sonar_engine *e, struct job *job, sonar_error *err) {
     sonar_code code = run_dft(e, job, err);
     if (!code && e->dft.side == &e->side[HOST_SIDE])

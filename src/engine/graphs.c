@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Graphs of the usual window, one for each set of surfaces. They are recorded when the engine is
- * created, after one full run, so that nothing is left to be created, loaded or uploaded. A window
- * that differs from the usual one (after a reset, with samples missing) runs stage by stage. So do
- * all windows after the parameters have changed, since a recording holds them, until some usual
- * windows with the same surfaces have run with the new ones and no window waits. Then that set is
- * re-recorded. */
+ * created, after one full run, so that nothing remains to be created, loaded or uploaded. A window
+ * that differs from the usual one (after a reset, with samples missing) runs stage by stage. When
+ * the parameters change, recordings are out of date, and all windows run stage by stage until some
+ * usual windows with the same surfaces have run and no window waits. Then that set is recorded
+ * again. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "status/topic.h"
 #include "engine/internal.h"
 
-/* Surfaces that may be wanted and that decide what is launched. */
+/* The surfaces that may be wanted and on which the launches depend. */
 static uint32_t deciding(const sonar_engine *e) {
     return e->spec.surfaces &
            (sonar_topics_by(SONAR_MADE_BY_CBF) | sonar_topics_by(SONAR_MADE_BY_MVDR));
@@ -121,7 +121,7 @@ void sonar_graphs_destroy(sonar_engine *e) {
 }
 
 /* The last windows have loaded and uploaded everything that the recording launches, and the queues
- * are empty. There is a place for each set. If recording fails now, windows continue stage by
+ * are empty. Each set has a place for its graph. If recording fails now, windows continue stage by
  * stage; if the device has failed, the next window reports it. */
 void sonar_engine_rest(sonar_engine *e) {
     if (e->missed.windows < SONAR_GRAPHS_STEADY)

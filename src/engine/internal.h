@@ -44,7 +44,7 @@ struct side {
     sonar_event *done,
         *transferred; /* of all enqueued work; of the copies that the other side reads */
     struct spectra spectra;
-    struct aim aim; /* of the engine's sensors */
+    struct aim aim; /* for steering at the engine's own sensors */
 };
 
 /* Buffers that exist once, not on each side. */
@@ -56,8 +56,8 @@ struct buffers {
     sonar_buffer column, host_column; /* u64: the window's column in it, read by recorded work */
 };
 
-/* Events around the stages, for their times; none where the backend has no timestamps. Time between
- * two stages counts for the later one. */
+/* Events around the stages, for their times; NULL if the backend has no timestamps. The time
+ * between two stages counts for the later one. */
 struct timestamps {
     sonar_event *window, *edge[SONAR_ENGINE_STAGES + 1], *copy_begin; /* edge: before each stage,
                                                                          after the last */
@@ -71,8 +71,8 @@ struct timestamps {
 /* The new snapshots that a window brings for the MVDR, one MVDR hop apart; those that touch a gap
  * are removed later. */
 struct plan {
-    int64_t offset; /* samples from the window's first to the first snapshot's; negative where that
-                       begins before the window */
+    int64_t offset; /* samples from the window's first to the first snapshot's; negative if the
+                       snapshot begins before the window */
     size_t count;
 };
 
@@ -91,12 +91,12 @@ struct history {
 struct job {
     sonar_window seen; /* the window as the DFT is to read it */
     struct plan plan;
-    const uint8_t *keep; /* [plan.count] snapshots without gaps; NULL: all are */
-    size_t taken;        /* how many these are: the MVDR's new ones */
+    const uint8_t *keep; /* [plan.count] 1: snapshot without gaps; NULL: all are */
+    size_t taken;        /* number of these snapshots, which are new to the MVDR */
     sonar_work work;
     sonar_buffer *surface;    /* NULL: none are wanted, or this rank is not the root */
     bool absent;              /* this rank has no samples of it */
-    const sonar_window *held; /* to be returned to ingest; NULL: it was returned */
+    const sonar_window *held; /* to be released to ingest; NULL: released already */
 };
 
 static inline bool sonar_job_wants(const struct job *job, sonar_surface surface) {
@@ -110,8 +110,8 @@ struct recording {
     sonar_graph *graph;
 };
 
-/* Consecutive windows of one version and with the same surfaces that could have run as a graph, had
- * there been one. */
+/* Consecutive windows of one version and with the same surfaces that could have run as a graph, if
+ * it had been recorded. */
 struct missed {
     uint64_t version; /* of the parameters */
     uint32_t outputs;
@@ -138,28 +138,28 @@ struct parts {
     struct both eigenvalues;    /* f32 [bin][sonar_mvdr_modes] of the share */
     struct both close;          /* f32 [range][direction] of the share: the MVDR's near field */
     struct both music;          /* f32 [direction] of the share */
-    struct aim whole;           /* of all sensors; used if sums are not added */
-    struct both point_parts;    /* c32 [snapshot][bin][point of a slab] */
-    struct both point_power;    /* f32 [point of a slab] */
-    float *psd;                 /* [channel][bin] */
-    bool absent;                /* this rank had no samples in the last run */
+    struct aim whole; /* for steering at all sensors of the array; used if sums are not added */
+    struct both point_parts; /* c32 [snapshot][bin][point of a slab] */
+    struct both point_power; /* f32 [point of a slab] */
+    float *psd;              /* [channel][bin] */
+    bool absent;             /* this rank had no samples in the last run */
 };
 
 struct sonar_engine {
     sonar_engine_spec spec;
-    sonar_exchange *exchange; /* NULL: there are no other ranks */
+    sonar_exchange *exchange; /* NULL: no other ranks */
     struct parts parts;       /* with ranks */
-    sonar_mvdr_spec solves;   /* the spec of stage mvdr; 0 bins: there is no such stage */
+    sonar_mvdr_spec solves;   /* the spec of stage mvdr; 0 bins: the stage does not exist */
     const sonar_host *host;
     char name[24]; /* names of its backends */
     struct side side[SIDES];
     struct stage dft, mvdr_dft, cbf, mvdr;
-    struct stage
-        sums; /* with ranks whose sums are added: makes this rank's sums, which mvdr solves */
+    struct stage sums; /* with ranks whose sums are added: computes this rank's sums, from which
+                          mvdr solves */
     struct buffers buffers;
     struct timestamps timestamps;
     struct history history;
-    uint8_t *keep;     /* [snapshot] of a window's: those without gaps */
+    uint8_t *keep;     /* [snapshot] of a window: 1 for those without gaps */
     sonar_work last;   /* of the last run, for evaluate */
     sonar_buffer info; /* rows of buffers.host_info: the live band's in the last run */
     /* only with a DFT on a device: */
@@ -169,13 +169,14 @@ struct sonar_engine {
     struct plan usual;         /* the plan that a window must have to run as a graph */
     bool recording;            /* work is being recorded and not executed */
     bool not_as_recorded;      /* the next window finds the stages in another state than recorded */
-    uint64_t recorded_version; /* of the parameters: others need other launches */
+    uint64_t recorded_version; /* version of the parameters at the last recording; other versions
+                                  need other launches */
     size_t recordings;
     struct recording *recorded; /* [sets of surfaces]; NULL: nothing can be recorded */
     struct missed missed;
 };
 
-/* samples.c: returns the window's samples to ingest, unless that was done. */
+/* samples.c: releases the window's samples to ingest, unless that was done. */
 void sonar_job_release(const struct sonar_engine *engine, struct job *job);
 /* parts.c. beams: the buffers to which the CBF writes this rank's part of the beams. fetch_beams:
  * copies them to host memory for the exchange; zeros where this rank is absent. */
@@ -183,7 +184,7 @@ sonar_buffer *sonar_parts_beams(const struct sonar_engine *engine, const struct 
                                 sonar_buffer out[SONAR_CBF_OUTPUTS]);
 sonar_code sonar_parts_fetch_beams(struct sonar_engine *engine, const struct job *job,
                                    sonar_error *err);
-/* Completes a window once this rank's part is made: all exchanges, and the adaptive spectrum
+/* Completes a window after this rank's part is computed: all exchanges, and the adaptive spectrum
  * between them. */
 sonar_code sonar_parts_join(struct sonar_engine *engine, const struct job *job, sonar_error *err);
 /* As sonar_engine_evaluate, with ranks. */
@@ -219,7 +220,8 @@ static inline sonar_buffer sonar_engine_rows(const sonar_buffer *all, size_t fir
 /* psd.c: element.psd, to the job's surface or, with ranks, to the root's. */
 sonar_code sonar_engine_make_psd(struct sonar_engine *engine, const struct job *job,
                                  sonar_error *err);
-/* stages.c: opens the side of the place's backend if it is not open yet. */
+/* stages.c: makes a stage at its place; opens the side of the place's backend if it is not open
+ * yet. */
 sonar_code sonar_engine_make_stage(struct sonar_engine *engine, sonar_engine_stage place,
                                    const char *name, const void *spec, struct stage *to,
                                    sonar_error *err);
@@ -251,20 +253,20 @@ void sonar_snapshots_forget(struct history *history);
 /* First sample of one of the plan's snapshots. */
 uint64_t sonar_snapshots_first(const sonar_specs *specs, const sonar_window *window,
                                const struct plan *plan, size_t index);
-/* enqueue.c: enqueues everything up to the device's surfaces, stage by stage. Graphs record this.
- */
+/* enqueue.c: enqueues everything up to the device's surfaces, stage by stage. Graphs record
+ * this. */
 sonar_code sonar_enqueue(struct sonar_engine *engine, struct job *job, sonar_error *err);
 /* Enqueues the beamformers of one side. */
 sonar_code sonar_enqueue_beamformers(struct sonar_engine *engine, const struct job *job,
                                      const struct side *side, sonar_error *err);
-/* Copies what the other side reads of the DFT's results, with `taken` snapshots for the MVDR. */
+/* Copies those results of the DFT that the other side reads, with `taken` snapshots for the
+ * MVDR. */
 sonar_code sonar_enqueue_transfer(struct sonar_engine *engine, const struct job *job, size_t taken,
                                   sonar_error *err);
-/* graphs.c: records the engine's graphs, where that is possible. Requires buffers and parameters.
- */
+/* graphs.c: records the engine's graphs if the device can record. Needs buffers and parameters. */
 sonar_code sonar_graphs_create(struct sonar_engine *engine, sonar_error *err);
 void sonar_graphs_destroy(struct sonar_engine *engine);
-/* The graph of a window; NULL: it has to be enqueued stage by stage. Call it once per window. */
+/* The graph of a window; NULL: it must be enqueued stage by stage. Call it once per window. */
 const struct recording *sonar_graphs_find(struct sonar_engine *engine, const struct job *job);
 /* timing.c: timestamps of a window and of the stages in it. */
 sonar_code sonar_timing_create(struct sonar_engine *engine, sonar_error *err);

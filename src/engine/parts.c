@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Additional steps of run.c where ranks share the array. Each rank transforms its own sensors,
- * makes its part of the conventional beams and solves the adaptive spectrum in its share of the
- * bins. It solves from all ranks' sums over sensors or, where these cannot be added, from the
- * transforms of all sensors. The root adds and gathers. All ranks take part in the same exchanges,
- * also one without samples of the window. */
+/* Additional steps of run.c if ranks share the array. Each rank transforms its own sensors,
+ * computes its part of the conventional beams and solves the adaptive spectrum in its share of the
+ * bins. It solves from all ranks' sums over sensors or, if these cannot be added, from the
+ * transforms of all sensors. The root adds and gathers the parts. All ranks take part in the same
+ * exchanges, even a rank without samples of the window. */
 #include <string.h>
 
 #include "engine/internal.h"
@@ -98,7 +98,7 @@ enum {
     MVDR_ANY = MVDR_FAR | MVDR_NEAR | MVDR_MODES | MVDR_MUSIC
 };
 
-/* The stage's input where ranks exchange transforms: those of all sensors. */
+/* The stage's input if ranks exchange transforms: those of all sensors. */
 static sonar_code bring_transforms(sonar_engine *e, const struct job *job, sonar_buffer in[2],
                                    sonar_error *err) {
     struct both input =
@@ -107,8 +107,8 @@ static sonar_code bring_transforms(sonar_engine *e, const struct job *job, sonar
     return job->taken ? to_stage(&e->mvdr, &input, err) : SONAR_OK;
 }
 
-/* Copies rows [bin][most], of each its valid doubles: those of new snapshots in one copy, the
- * others bin by bin. */
+/* Copies the valid doubles of rows [bin][most]: those of new snapshots in one copy, the others bin
+ * by bin. */
 static sonar_code copy_sums(const sonar_engine *e, const struct stage *stage, size_t first,
                             size_t bins, size_t taken, const sonar_buffer *from, sonar_buffer *to,
                             sonar_error *err) {
@@ -137,7 +137,7 @@ static sonar_code copy_sums(const sonar_engine *e, const struct stage *stage, si
     return code;
 }
 
-/* Those of the new snapshots; after a change of the parameters also those of the block, since
+/* The rows of the new snapshots; after a change of the parameters also the rows of the block, since
  * sensors of any rank may have been masked. */
 static size_t product_rows(const sonar_engine *e, const struct job *job) {
     const sonar_mvdr_spec *mvdr = &e->spec.specs->mvdr;
@@ -171,7 +171,7 @@ static sonar_code make_sums(sonar_engine *e, const struct job *job, sonar_error 
     return code ? code : finish(s, err);
 }
 
-/* False where no rank has a new snapshot and the parameters are the same. */
+/* False if no rank has a new snapshot and the parameters are unchanged. */
 static bool sums_change(const sonar_engine *e, const struct job *job) {
     return job->taken || e->parts.version != job->work.params->version;
 }
@@ -192,7 +192,7 @@ static sonar_code share_sums(sonar_engine *e, const struct job *job, sonar_error
     return code;
 }
 
-/* The stage's input where sums are added: the added sums. */
+/* The stage's input if sums are added: the added sums. */
 static sonar_code bring_sums(sonar_engine *e, const struct job *job, sonar_buffer in[2],
                              sonar_error *err) {
     struct parts *p = &e->parts;

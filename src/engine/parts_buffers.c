@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The buffers that an engine needs in addition where there are ranks. Allocated once. */
+/* The additional buffers of an engine with ranks. Allocated once. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,7 +38,7 @@ struct row {
 
 enum { BUFFERS = 17 };
 
-/* Buffers of a stage that is not made are left out. */
+/* Lists the buffers, without those of stages that are not made. */
 static void list(sonar_engine *e, struct row rows[BUFFERS]) {
     struct parts *p = &e->parts;
     const sonar_cbf_spec *cbf = &e->spec.specs->cbf;

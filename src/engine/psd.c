@@ -4,8 +4,8 @@
 
 #include "engine/internal.h"
 
-/* Mean over the snapshots in the live band's bins, to psd [channel][bin]; channels without a sensor
- * keep what they have. */
+/* Mean over the snapshots in the live band's bins, to psd [channel][bin]. Channels without a sensor
+ * keep their old values. */
 static void fill(const sonar_engine *e, const sonar_params *params, sonar_buffer *psd) {
     const sonar_buffer *x = &e->side[HOST_SIDE].spectra.cbf;
     size_t snapshots = x->shape[0], sensors = x->shape[2], bins = psd->shape[1];

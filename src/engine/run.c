@@ -6,7 +6,7 @@
 #include "status/topic.h"
 #include "engine/internal.h"
 
-/* ---- the host's turn ------------------------------------------------------------------------- */
+/* ---- the host's stages ----------------------------------------------------------------------- */
 
 /* Waits until the device's DFT results are on the host, if the host reads them. */
 static sonar_code await_transfer(sonar_engine *e, sonar_error *err) {
@@ -23,7 +23,7 @@ static sonar_code fetch(const struct side *side, const sonar_buffer *from, sonar
     return side->backend->copy(side->queue, from, to, err);
 }
 
-/* The live band's first bin, counted from the first that the stage has. */
+/* The live band's first bin, relative to the stage's first bin. */
 static size_t first_row(const sonar_engine *e, const sonar_params *params, bool mvdr) {
     const sonar_specs *specs = e->spec.specs;
     if (mvdr)
@@ -31,7 +31,7 @@ static size_t first_row(const sonar_engine *e, const sonar_params *params, bool 
     return sonar_engine_live_cbf(e, params)->first_bin - specs->cbf.first_bin;
 }
 
-/* Fetches a wanted surface; of surfaces over bins only the live band's rows. */
+/* Fetches a wanted surface. Of a surface over bins it fetches only the rows of the live band. */
 static sonar_code fetch_surface(const sonar_engine *e, const struct stage *stage,
                                 const sonar_buffer *from, int surface, const struct job *job,
                                 sonar_error *err) {
@@ -55,7 +55,7 @@ static sonar_code fetch_outputs(const sonar_engine *e, const struct stage *stage
     return code;
 }
 
-/* Fetches the surfaces that were made on this side. */
+/* Fetches the surfaces that were computed on this side. */
 static sonar_code fetch_surfaces(sonar_engine *e, const struct job *job, const struct side *side,
                                  sonar_error *err) {
     sonar_code code = SONAR_OK;

@@ -30,11 +30,11 @@ static sonar_code copy_positions(sonar_engine *e, uint64_t from, uint64_t end, s
     return code;
 }
 
-/* Copies what is ready. It cannot overwrite the window in work: until that is released, ingest has
- * no room for samples in its place. If ingest overtakes this thread by a whole ring meanwhile, a
- * column may be read half overwritten; but then every window with that position has been given up,
- * and the device's column is written again before a window with the new position is read. A failed
- * copy is repeated for the window itself, where a failure is reported. */
+/* Copies the samples that are ready. It cannot overwrite the window being processed, because ingest
+ * does not reuse its columns before it is released. If ingest overtakes this thread by a whole
+ * ring, a column may be read half overwritten. Every window with the old position has then been
+ * dropped, and the device's column is written again before a window with the new position is read.
+ * A failed copy is repeated for the window itself, which reports the failure. */
 void sonar_engine_prefetch(sonar_engine *e) {
     if (!e->buffers.ring.data)
         return;
@@ -46,8 +46,8 @@ void sonar_engine_prefetch(sonar_engine *e) {
         e->uploaded = ready;
 }
 
-/* Tells recorded work the window's column. */
-static sonar_code tell_column(sonar_engine *e, const sonar_window *window, sonar_error *err) {
+/* Sends the window's column to recorded work. */
+static sonar_code send_column(sonar_engine *e, const sonar_window *window, sonar_error *err) {
     struct buffers *b = &e->buffers;
     const struct side *device = e->dft.side;
     if (!b->column.data)
@@ -84,7 +84,7 @@ sonar_code sonar_samples_upload(sonar_engine *e, struct job *job, sonar_error *e
         return SONAR_OK;
     job->seen.ring = e->buffers.ring;
     sonar_code code = upload(e, window, err);
-    return code ? code : tell_column(e, window, err);
+    return code ? code : send_column(e, window, err);
 }
 
 void sonar_job_release(const sonar_engine *e, struct job *job) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Chooses the snapshots of the covariance: those at multiples of the MVDR's hop. Each is taken
- * once, with the first window that holds its end; it may begin before that window. */
+ * once, with the first window that contains its end; it may begin before that window. */
 #include "engine/internal.h"
 
 void sonar_snapshots_forget(struct history *history) {
@@ -90,7 +90,8 @@ bool sonar_snapshots_usual(const sonar_specs *specs, struct plan *plan) {
     if (!specs->mvdr_enabled || !specs->own_mvdr_dft)
         return true;
     uint64_t next = 0;
-    for (uint64_t window = 0; window < 4; window++) /* constant after the first two at most */
+    for (uint64_t window = 0; window < 4;
+         window++) /* the plan is constant after the first two windows at most */
         *plan = plan_from(specs, window * specs->hop, window ? specs->mvdr_lookback : 0, &next);
     return specs->hop % specs->mvdr_hop == 0;
 }

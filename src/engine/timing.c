@@ -68,7 +68,7 @@ sonar_code sonar_timing_end(sonar_engine *e, int stage, sonar_error *err) {
     return record_timestamp(e, side, stage + 1, err);
 }
 
-/* The single launch counts for the first stage. */
+/* The graph's single launch counts for the first stage. */
 void sonar_timing_replayed(sonar_engine *e, unsigned timed) {
     struct timestamps *m = &e->timestamps;
     int64_t now = sonar_monotonic_ns();
@@ -81,7 +81,7 @@ void sonar_timing_replayed(sonar_engine *e, unsigned timed) {
 
 /* A stage waits in the queue from when the host began it until the device does; both are counted
  * from the window's timestamp, which the idle device passes at once. A time that cannot be read is
- * left out: measuring never fails a window. */
+ * omitted, so that measuring never makes a window fail. */
 void sonar_engine_collect_times(sonar_engine *e) {
     struct timestamps *m = &e->timestamps;
     const sonar_backend *backend = e->side[DEVICE_SIDE].backend;
