@@ -233,15 +233,15 @@ static void report_stream(const sonar_assembler *a, sonar_ingest_report *report)
     report_channels(a, report);
     report->blocks = a->blocks.count;
     for (size_t i = 0; i < a->blocks.count; i++)
-        report->block[i] = sonar_blocks_told(&a->blocks, i, a->now_ns, a->silent_ns);
+        report->block[i] = sonar_blocks_report(&a->blocks, i, a->now_ns, a->silent_ns);
     report->totals = a->blocks.totals;
     memcpy(report->total, a->blocks.total, a->blocks.totals * sizeof *report->total);
 }
 
 void sonar_assembler_report(sonar_assembler *a, bool read, sonar_ingest_report *report) {
     pthread_mutex_lock(&a->lock);
-    sonar_booking_be_alone(a);
-    *report = (sonar_ingest_report){.made_ns = a->now_ns, .held = a->waits || a->owes};
+    sonar_booking_wait_alone(a);
+    *report = (sonar_ingest_report){.made_ns = a->now_ns, .held = a->waits || a->window_waits};
     if (read)
         a->memory.period_read = a->memory.period - 1;
     a->memory.period++;

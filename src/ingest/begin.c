@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Decisions about frames in the order in which they arrive: whether a frame is for this array,
- * whether it is given up under overload, and how it is stored. Called by the ingest thread whose
+ * whether it is dropped under overload, and how it is stored. Called by the ingest thread whose
  * turn it is (receiver.c). */
 #include "ingest/internal.h"
 
-/* What is wrong with the frame for this array, according to its header. */
+/* What makes the frame unusable for this array, according to its header. */
 static sonar_frame_cause check(const sonar_assembler *a, const sonar_frame *frame,
                                const sonar_payload *payload) {
     if (frame->array_id != a->array_id)
@@ -41,7 +41,7 @@ static sonar_frame_cause check_samples(sonar_assembler *a, const sonar_frame *fr
     return NO_CAUSE;
 }
 
-/* The samples are checked without the lock, which bookings hold only briefly. */
+/* Checks the samples without the lock, which bookings hold only briefly. */
 static sonar_frame_cause look_at_samples(sonar_assembler *a, const sonar_frame *frame,
                                          const void *samples) {
     if (frame->type != SONAR_F32)
@@ -61,7 +61,7 @@ static void note_block(sonar_assembler *a, const sonar_frame *frame, sonar_frame
     sonar_block_state *block =
         cause == SONAR_FRAME_WRONG_EPOCH
             ? NULL
-            : sonar_blocks_hear(&a->blocks, frame, placed, now_ns, a->silent_ns);
+            : sonar_blocks_receive(&a->blocks, frame, placed, now_ns, a->silent_ns);
     if (block && a->running && frame->epoch == a->epoch)
         sonar_count_add(&a->count.sequence_gaps,
                         (uint64_t)sonar_block_follow(block, frame->sequence));
@@ -70,8 +70,8 @@ static void note_block(sonar_assembler *a, const sonar_frame *frame, sonar_frame
     sonar_count_set(&a->count.blocks_seen, a->blocks.count);
 }
 
-/* True if the whole frame is new and has room whatever the frames beside it bring. Then the order
- * in which they are stored does not matter. */
+/* The frame's lane, if the whole frame is new and has room whatever frames are booked concurrently.
+ * The order in which such frames are stored does not matter. */
 static sonar_lane *lane_of(sonar_assembler *a, const sonar_frame *frame) {
     if (!is_inside(a, frame) || is_due(a))
         return NULL;
@@ -91,7 +91,7 @@ static void enter_lane(sonar_assembler *a, sonar_lane *lane, sonar_booking *b) {
     b->lane = lane;
 }
 
-/* Records the delay of an accepted frame and returns whether it is given up. */
+/* Records the delay of an accepted frame and returns whether it is dropped. */
 static bool sheds(sonar_assembler *a, const sonar_frame *frame, int64_t now_ns) {
     uint64_t first = position_of(a, frame->first_sample), end = first + frame->samples;
     sonar_shed_time(&a->shed, frame->first_sample - a->origin, frame->samples, now_ns);
@@ -103,8 +103,8 @@ static bool sheds(sonar_assembler *a, const sonar_frame *frame, int64_t now_ns) 
     return true;
 }
 
-/* Places the frame in the timeline, unless it is given up; then its samples are not checked either.
- */
+/* Places the frame in the timeline, unless it is dropped; the samples of a dropped frame are not
+ * checked. */
 static sonar_frame_cause place(sonar_assembler *a, const sonar_frame *frame,
                                const sonar_payload *payload, int64_t now_ns) {
     const bool shed = is_inside(a, frame) && sheds(a, frame, now_ns);
@@ -115,22 +115,22 @@ static sonar_frame_cause place(sonar_assembler *a, const sonar_frame *frame,
         cause = sonar_timeline_join(a, frame, now_ns);
     note_block(a, frame, cause, now_ns);
     if (shed && is_due(a))
-        sonar_booking_be_alone(a);
+        sonar_booking_wait_alone(a);
     return cause;
 }
 
-/* Does what is due before the frame, and finds its lane. Without a lane no other booking is running
- * on return. False: a window waits for room, and the frame for that window. */
+/* Does what is due before the frame, and finds its lane. If the frame has no lane, no booking is
+ * running on return. False: a window waits for room, and the frame waits for that window. */
 static bool make_way(sonar_assembler *a, const sonar_frame *frame, bool good, sonar_lane **lane) {
     *lane = NULL;
     if (is_due(a))
-        sonar_booking_be_alone(a);
-    if (a->owes || !good)
-        return !a->owes;
+        sonar_booking_wait_alone(a);
+    if (a->window_waits || !good)
+        return !a->window_waits;
     *lane = lane_of(a, frame);
     if (!*lane)
-        sonar_booking_be_alone(a);
-    return !a->owes;
+        sonar_booking_wait_alone(a);
+    return !a->window_waits;
 }
 
 static sonar_turn decide(sonar_assembler *a, const sonar_frame *frame, const sonar_payload *payload,
@@ -191,7 +191,7 @@ void sonar_assembler_tick(sonar_assembler *a, int64_t now_ns) {
     pthread_mutex_lock(&a->lock);
     a->now_ns = now_ns;
     if (a->running && !a->waits && is_silent(a, a->accepted_ns, now_ns)) {
-        sonar_booking_be_alone(a);
+        sonar_booking_wait_alone(a);
         sonar_windows_end(a);
     }
     sonar_count_set(&a->count.blocks_silent, sonar_blocks_silent(&a->blocks, now_ns, a->silent_ns));
@@ -213,7 +213,7 @@ static uint64_t whole_windows_end(const sonar_assembler *a) {
     return a->newest <= end ? end : end + (a->newest - end + a->hop - 1) / a->hop * a->hop;
 }
 
-/* The first window that lost no sample. */
+/* The first window that lost no sample by shedding. */
 static uint64_t first_window_after_shedding(const sonar_assembler *a) {
     uint64_t to = a->shed.to;
     return to <= a->window ? a->window

@@ -7,12 +7,12 @@
 enum { DISORDER = 64 };
 
 static bool is_block(const sonar_block_state *block, const sonar_frame *frame) {
-    return block->told.first_channel == frame->first_channel &&
-           block->told.channels == frame->channels;
+    return block->report.first_channel == frame->first_channel &&
+           block->report.channels == frame->channels;
 }
 
 static bool is_silent(const sonar_block_state *block, int64_t now_ns, int64_t silent_after_ns) {
-    return now_ns - block->told.heard_ns >= silent_after_ns;
+    return now_ns - block->report.heard_ns >= silent_after_ns;
 }
 
 /* The place of a new block: behind the others or, in a full table, in place of a block that brought
@@ -33,8 +33,8 @@ static size_t find(const sonar_blocks *blocks, const sonar_frame *frame) {
     return i;
 }
 
-sonar_block_state *sonar_blocks_hear(sonar_blocks *blocks, const sonar_frame *frame, bool begin,
-                                     int64_t now_ns, int64_t silent_after_ns) {
+sonar_block_state *sonar_blocks_receive(sonar_blocks *blocks, const sonar_frame *frame, bool begin,
+                                        int64_t now_ns, int64_t silent_after_ns) {
     size_t i = find(blocks, frame);
     bool known = i < blocks->count;
     if (!known)
@@ -44,12 +44,12 @@ sonar_block_state *sonar_blocks_hear(sonar_blocks *blocks, const sonar_frame *fr
     sonar_block_state *block = &blocks->block[i];
     if (!known)
         *block = (sonar_block_state){
-            .told = {.first_channel = frame->first_channel, .channels = frame->channels}};
+            .report = {.first_channel = frame->first_channel, .channels = frame->channels}};
     blocks->count += i == blocks->count;
     blocks->last = i;
     if (!known || is_silent(block, now_ns, silent_after_ns))
         block->since_ns = now_ns;
-    block->told.heard_ns = now_ns;
+    block->report.heard_ns = now_ns;
     return block;
 }
 
@@ -63,33 +63,33 @@ static int64_t utc_of_end(const sonar_frame *frame, double fs_hz) {
 
 bool sonar_block_track(sonar_block_state *block, const sonar_frame *frame, double fs_hz,
                        int64_t now_ns) {
-    sonar_block_report *told = &block->told;
+    sonar_block_report *report = &block->report;
     uint64_t end = frame->first_sample + frame->samples;
     block->frames += block->frames < 2;
-    bool follows = told->frames && frame->sequence == block->last_sequence + 1 &&
+    bool follows = report->frames && frame->sequence == block->last_sequence + 1 &&
                    frame->first_sample >= block->last_first;
     if (follows) {
-        told->step = frame->first_sample - block->last_first;
-        told->step_over = told->samples;
+        report->step = frame->first_sample - block->last_first;
+        report->step_over = report->samples;
     }
     block->last_first = frame->first_sample;
     block->last_sequence = frame->sequence;
-    told->samples = frame->samples;
-    told->replay = frame->flags & SONAR_FRAME_REPLAY;
-    if (!told->frames++) {
-        told->begin_ns = now_ns;
-        told->begin_sample = end;
+    report->samples = frame->samples;
+    report->replay = frame->flags & SONAR_FRAME_REPLAY;
+    if (!report->frames++) {
+        report->begin_ns = now_ns;
+        report->begin_sample = end;
     }
-    if (end >= told->end_sample) {
-        told->end_sample = end;
-        told->end_ns = now_ns;
-        told->utc_ns = frame->utc_ns;
-        told->end_utc_ns = utc_of_end(frame, fs_hz);
+    if (end >= report->end_sample) {
+        report->end_sample = end;
+        report->end_ns = now_ns;
+        report->utc_ns = frame->utc_ns;
+        report->end_utc_ns = utc_of_end(frame, fs_hz);
     }
-    return follows && told->step != told->step_over;
+    return follows && report->step != report->step_over;
 }
 
-/* Numbers before the first one heard are not counted as missing. */
+/* Sequence numbers before the first one received do not count as missing. */
 static int64_t begin_count(sonar_block_state *block, uint64_t sequence) {
     block->counting = true;
     block->highest = sequence;
@@ -105,8 +105,8 @@ static int64_t count_on(sonar_block_state *block, uint64_t sequence) {
     return (int64_t)(step - 1);
 }
 
-/* One number alone is not trusted: a wrong bit can change it to any value. A jump by years of
- * frames is a counter that was restarted, not a loss. */
+/* A single number is not trusted, because a wrong bit can change it to any value. A jump by years
+ * of frames means a restarted counter, not a loss. */
 static int64_t follow_far(sonar_block_state *block, uint64_t sequence) {
     const uint64_t plausible = (uint64_t)1 << 32;
     const uint64_t on =
@@ -162,20 +162,20 @@ void sonar_blocks_restart(sonar_blocks *blocks) {
 
 void sonar_blocks_begin(sonar_blocks *blocks) {
     for (size_t i = 0; i < blocks->count; i++) {
-        sonar_block_report *told = &blocks->block[i].told;
-        *told = (sonar_block_report){.first_channel = told->first_channel,
-                                     .channels = told->channels,
-                                     .heard_ns = told->heard_ns};
+        sonar_block_report *report = &blocks->block[i].report;
+        *report = (sonar_block_report){.first_channel = report->first_channel,
+                                       .channels = report->channels,
+                                       .heard_ns = report->heard_ns};
     }
 }
 
-/* The end of the channels, from `at` on, that a single other block has brought since `gone_ns`;
- * `at` if there is none. */
+/* The end of the channels, from `at` on, that one other block has sent since `gone_ns`; `at` if
+ * there is no such block. */
 static uint64_t brought_to(const sonar_blocks *blocks, uint64_t at, int64_t gone_ns) {
     uint64_t to = at;
     for (size_t i = 0; i < blocks->count; i++) {
         const sonar_block_state *block = &blocks->block[i];
-        const uint64_t first = block->told.first_channel, end = first + block->told.channels;
+        const uint64_t first = block->report.first_channel, end = first + block->report.channels;
         if (block->since_ns >= gone_ns && block->frames > 1 && first <= at && end > to)
             to = end;
     }
@@ -192,18 +192,18 @@ static bool is_replaced(const sonar_blocks *blocks, const sonar_block_report *go
 }
 
 static bool is_missed(const sonar_blocks *blocks, const sonar_block_state *silent) {
-    return silent->frames > 1 && !is_replaced(blocks, &silent->told);
+    return silent->frames > 1 && !is_replaced(blocks, &silent->report);
 }
 
-sonar_block_report sonar_blocks_told(const sonar_blocks *blocks, size_t i, int64_t now_ns,
-                                     int64_t silent_after_ns) {
+sonar_block_report sonar_blocks_report(const sonar_blocks *blocks, size_t i, int64_t now_ns,
+                                       int64_t silent_after_ns) {
     const sonar_block_state *block = &blocks->block[i];
-    const sonar_block_report *told = &block->told;
+    const sonar_block_report *report = &block->report;
     if (!is_silent(block, now_ns, silent_after_ns) || is_missed(blocks, block))
-        return *told;
-    return (sonar_block_report){.first_channel = told->first_channel,
-                                .channels = told->channels,
-                                .heard_ns = told->heard_ns,
+        return *report;
+    return (sonar_block_report){.first_channel = report->first_channel,
+                                .channels = report->channels,
+                                .heard_ns = report->heard_ns,
                                 .passed = true};
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * Booking: storing a frame's samples and marking them as present. A frame that is new as a whole is
- * booked concurrently with others, by the thread that took it. A frame that depends on what came
- * before is booked while no other is, and so are windows that advance; it is assembler->pending
- * then. With overload block it may have to wait in the middle, and resume continues it.
+ * booked concurrently with others, by the thread that took it. A frame that depends on earlier ones
+ * is booked alone and is then assembler->pending. Windows also advance only while no frame is being
+ * booked. With overload block it may have to wait in the middle, and resume continues it.
  *
  * begin.c chooses between the two; book, resume and abandon are called by the ingest threads
  * (receiver.c).
@@ -12,7 +12,8 @@
 
 #include "ingest/internal.h"
 
-/* ---- steps, alone and side by side ----------------------------------------------------------- */
+/* ---- steps, alone and concurrent
+ * -------------------------------------------------------------- */
 
 /* The copy that stores this range of the frame's samples. */
 static sonar_copy copy_of(const sonar_booking *b, uint64_t from, uint64_t samples) {
@@ -23,7 +24,7 @@ static sonar_copy copy_of(const sonar_booking *b, uint64_t from, uint64_t sample
                         .samples = (uint32_t)samples};
 }
 
-/* Advances the channels whose first absent position lay in [from, end), which is stored now. */
+/* Advances the channels whose first absent position was in [from, end), which is stored now. */
 static void reach(sonar_assembler *a, sonar_booking *b, uint64_t from, uint64_t end) {
     const sonar_frame *frame = &b->frame;
     const uint64_t opened = atomic_load_explicit(&a->opened, memory_order_acquire);
@@ -47,14 +48,14 @@ static void mark(sonar_assembler *a, sonar_booking *b, uint64_t from, uint64_t e
     reach(a, b, from, end);
 }
 
-/* The window and the chunk no longer wait for what this frame brought to their ends. */
+/* Updates how many channels the window and the chunk still wait for. */
 static void arrive(sonar_assembler *a, sonar_booking *b) {
     a->waiting_for -= b->at_window;
     a->chunk.waiting_for -= b->at_chunk;
     b->at_window = b->at_chunk = 0;
 }
 
-/* Notes the frame's flags and time for [from, end), of which some samples were new. */
+/* Notes the frame's flags and time for [from, end), if some of these samples were new. */
 static void note_frame(sonar_assembler *a, const sonar_booking *b, uint64_t from, uint64_t end) {
     sonar_windows_note(a, b, from, end);
     sonar_outlet_note(a, b, from, end);
@@ -115,8 +116,7 @@ static void store_run(void *arg, size_t channel, uint64_t from, size_t samples) 
     sonar_store_put_channel(&a->store, &copy, channel);
 }
 
-/* Part of the range is stored already: writes only the new samples. Returns how many samples that
- * is. */
+/* Part of the range is stored already: writes only the new samples, and returns their number. */
 static uint64_t store_rest(sonar_assembler *a, uint64_t from, uint64_t end) {
     const sonar_frame *frame = &a->pending.frame;
     uint64_t stored = 0;
@@ -152,8 +152,7 @@ static bool store(sonar_assembler *a, uint64_t from, uint64_t end) {
 /* Stores positions [from, end) or as many of them as fit. */
 static enum outcome store_part(sonar_assembler *a, uint64_t from, uint64_t end) {
     uint64_t limit = open_limit(a);
-    if (from >=
-        limit) /* the frame lies ahead of the ring: gives up the oldest window to make room */
+    if (from >= limit) /* the frame lies ahead of the ring: drops the oldest window to make room */
         return sonar_windows_freeze(a);
     if (end > limit)
         end = limit;
@@ -196,7 +195,7 @@ static sonar_frame_cause cause_of(enum outcome outcome, const sonar_booking *b) 
     return b->repeated ? SONAR_FRAME_REPEATED : SONAR_FRAME_LATE;
 }
 
-/* Counts the frame; nothing more of it is stored. */
+/* Counts the frame; no more of it is stored. */
 static void finish(sonar_assembler *a, enum outcome outcome) {
     sonar_booking *pending = &a->pending;
     a->waits = false;
@@ -208,7 +207,7 @@ static void finish(sonar_assembler *a, enum outcome outcome) {
         drop_frame(a, &pending->frame, cause_of(outcome, pending));
 }
 
-/* False: it waits. Its lane is known once it is stored. */
+/* False: it waits. The frame gets its lane when it is stored. */
 static bool store_and_count(sonar_assembler *a) {
     enum outcome outcome = store_frame(a);
     a->waits = outcome == BUSY;
@@ -241,22 +240,22 @@ bool sonar_booking_alone(sonar_assembler *a, const sonar_booking *b) {
 static void go_on(sonar_assembler *a) {
     if (is_chunk_over(a))
         sonar_windows_next_chunk(a);
-    a->owes = sonar_windows_advance(a) == BUSY;
+    a->window_waits = sonar_windows_advance(a) == BUSY;
 }
 
-void sonar_booking_be_alone(sonar_assembler *a) {
+void sonar_booking_wait_alone(sonar_assembler *a) {
     while (a->beside)
         pthread_cond_wait(&a->alone, &a->lock);
     if (is_due(a) && !a->waits)
         go_on(a);
     else
-        a->owes = false;
+        a->window_waits = false;
 }
 
 bool sonar_assembler_resume(sonar_assembler *a) {
     pthread_mutex_lock(&a->lock);
-    sonar_booking_be_alone(a);
-    bool placed = a->waits ? store_and_count(a) : !a->owes;
+    sonar_booking_wait_alone(a);
+    bool placed = a->waits ? store_and_count(a) : !a->window_waits;
     pthread_mutex_unlock(&a->lock);
     return placed;
 }
@@ -265,11 +264,11 @@ void sonar_assembler_abandon(sonar_assembler *a) {
     pthread_mutex_lock(&a->lock);
     if (a->waits)
         finish(a, OVERRUN);
-    a->owes = false;
+    a->window_waits = false;
     pthread_mutex_unlock(&a->lock);
 }
 
-/* ---- side by side ---------------------------------------------------------------------------- */
+/* ---- concurrent ------------------------------------------------------------------------------ */
 
 /* Counts the outcome of the frame. The last thread to leave does what has become due. */
 static bool leave_lane(sonar_assembler *a, sonar_booking *b, bool whole) {
@@ -286,10 +285,10 @@ static bool leave_lane(sonar_assembler *a, sonar_booking *b, bool whole) {
     if (--a->beside == 0) {
         if (is_due(a))
             go_on(a);
-        sonar_count_add(&a->count.frames_held, a->owes);
+        sonar_count_add(&a->count.frames_held, a->window_waits);
         pthread_cond_signal(&a->alone);
     }
-    bool done = !a->owes;
+    bool done = !a->window_waits;
     pthread_mutex_unlock(&a->lock);
     return done;
 }

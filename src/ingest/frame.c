@@ -76,7 +76,7 @@ static void read_fields(const uint8_t *header, sonar_frame *frame) {
 /* NULL if the fields make sense, else what is wrong with them. */
 static const char *fault_of(const sonar_frame *frame) {
     if (frame->type < SONAR_S16 || frame->type > SONAR_F32)
-        return "the sample type is none of 1 (s16), 2 (s24), 3 (s32), 4 (f32)";
+        return "the sample type is not 1 (s16), 2 (s24), 3 (s32) or 4 (f32)";
     if (frame->layout > SONAR_FRAME_CHANNEL_MAJOR)
         return "the layout is neither 0 (interleaved) nor 1 (channel-major)";
     if (frame->channels < 1 || frame->channels > UINT32_MAX - frame->first_channel)
@@ -275,7 +275,7 @@ bool sonar_frame_unpack(const sonar_frame *frame, const void *payload, uint32_t 
 
 /* ---- into rows ------------------------------------------------------------------------------- */
 
-/* Writes whole cache lines past the caches, so that they are not read before they are written. */
+/* Writes whole cache lines past the caches, because a normal write would first read the line. */
 static void stream(uint8_t *to, const uint8_t *from, size_t bytes) {
     size_t done = 0;
 #if defined(__SSE2__)
@@ -326,7 +326,7 @@ enum { TILE_BYTES = 256 /* of a row of the payload */, TILE_SAMPLES = 64, CACHE_
 typedef uint16_t eight __attribute__((vector_size(16)));
 typedef uint32_t four __attribute__((vector_size(16)));
 
-/* Interleaving the rows of one half with those of the other, log2(n) times, is a transposition. */
+/* Transposes by interleaving the rows of one half with those of the other, log2(n) times. */
 INLINE void transpose_eight(const uint8_t *from, size_t step, uint8_t *to, size_t to_step) {
     eight row[8], next[8];
     for (size_t i = 0; i < 8; i++)
@@ -362,14 +362,14 @@ static size_t tile_row_bytes(size_t size) {
     return size * TILE_SAMPLES;
 }
 
-/* Prefetches the rows after these `side` ones, which are too far away for the processor's own
- * prefetch. */
+/* Prefetches the rows after these `side` ones, which are too far apart for the processor's own
+ * prefetcher. */
 INLINE void fetch_rows(const uint8_t *at, size_t side, size_t step) {
     for (size_t i = side; i < 2 * side; i++)
         __builtin_prefetch((const void *)((uintptr_t)at + i * step));
 }
 
-/* Sample s of channel k from from + s * step + k * size to sample s of row k of the tile. */
+/* Copies sample s of channel k from from + s * step + k * size to sample s of row k of the tile. */
 INLINE void transpose(size_t size, const uint8_t *from, size_t step, size_t channels,
                       size_t samples, uint8_t *tile) {
     const size_t side = size == 2 ? 8 : size == 4 ? 4 : TILE_SAMPLES + 1;

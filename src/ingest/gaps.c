@@ -22,7 +22,7 @@ void sonar_gaps_clear(sonar_gap_lists *lists, size_t channel) {
     lists->count[channel] = 0;
 }
 
-/* Makes one gap of those two of `count` that are closest. */
+/* Merges the two closest of `count` gaps into one. */
 static void merge_closest(sonar_gap *gap, size_t count) {
     size_t closest = 1;
     for (size_t i = 2; i < count; i++)

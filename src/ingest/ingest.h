@@ -3,22 +3,22 @@
  * Ingest: receives frames of one or several digitisers over ZeroMQ and offers windows of all
  * channels.
  *
- * Ingest owns the socket and the sample ring [channel][capacity]. Its threads, one or several,
- * share the socket and take turns at it; what they book and offer does not depend on how many they
- * are. Every frame is stored by its sample index. Ingest offers a window when the window is
- * complete, and an incomplete window when the newest sample is max_skew ahead of its end, or when
- * the newest sample has reached its end and nothing was accepted for restart_after_ms. The samples
- * of an offered window are frozen: samples that arrive for them afterwards are late. The data
- * thread takes windows, reads them in the ring together with the `lookback` samples before them,
- * and releases them. Window k of a stream covers [first, first + N), first a multiple of H; the
- * index `window` counts on over restarts of the stream.
+ * Ingest owns the socket and the sample ring [channel][capacity]. Its threads, one or several, take
+ * turns at the socket; what they book and offer does not depend on their number. Every frame is
+ * stored by its sample index. Ingest offers a window when the window is complete, and an incomplete
+ * window when the newest sample is max_skew ahead of its end, or when the newest sample has reached
+ * its end and nothing was accepted for restart_after_ms. The samples of an offered window are
+ * frozen: samples that arrive for them afterwards are late. The data thread takes windows, reads
+ * them in the ring together with the `lookback` samples before them, and releases them. Window k of
+ * a stream covers [first, first + N), first a multiple of H; the index `window` counts on over
+ * restarts of the stream.
  *
  * Timeline: the first valid frame fixes epoch and position. A frame of another epoch, or more than
  * the ring ahead, is adopted at once if its block is the whole array, otherwise when nothing was
  * accepted for restart_after_ms; until then it is counted (wrong_epoch, ahead).
  *
- * If all frames have been late and nothing was accepted for restart_after_ms, a frame is adopted as
- * well: a wrong index must not stop the stream for longer.
+ * A frame is also adopted if all frames have been late and nothing was accepted for
+ * restart_after_ms, so that a wrong index does not stop the stream for longer.
  *
  * Accounting: every message received is counted once, accepted or dropped by one cause; every
  * channel-sample of an accepted frame is stored, repeated or late. Windows: offered = taken +
@@ -98,24 +98,25 @@ void sonar_ingest_destroy(sonar_ingest *ingest);
 /* An eventfd that is readable when a window waits or a chunk is complete (data thread). */
 int sonar_ingest_fd(const sonar_ingest *ingest);
 bool sonar_ingest_take(sonar_ingest *ingest, sonar_window *window); /* data thread; false: none */
-bool sonar_ingest_waiting(const sonar_ingest *ingest); /* data thread; there is one to be taken */
+bool sonar_ingest_waiting(
+    const sonar_ingest *ingest); /* data thread; true if a window can be taken */
 void sonar_ingest_release(sonar_ingest *ingest, const sonar_window *window); /* data thread */
 /* Below this position all samples of used channels are present, except for the gaps that windows
- * report, and they stay unchanged as long as the ring holds them. Advances in chunks; 0 without
+ * report, and they do not change as long as the ring holds them. Advances in chunks; 0 without
  * chunks. Data thread. */
 uint64_t sonar_ingest_ready(const sonar_ingest *ingest);
 sonar_buffer sonar_ingest_ring(const sonar_ingest *ingest); /* f32 or s16 [channel][capacity] */
 /* Changes which channels are used, as spec.channel_used, from the next window on. Any one thread.
  */
 void sonar_ingest_use(sonar_ingest *ingest, const uint8_t *channel_used);
-/* Any thread: ends all connections within 0.1 s; peers that may still connect do so again. */
+/* Any thread: ends all connections within 0.1 s. Peers that are still allowed reconnect. */
 void sonar_ingest_cut_all(sonar_ingest *ingest);
 /* Any thread. False once the thread has ended, either because it was stopped or because its socket
  * failed. */
 bool sonar_ingest_alive(const sonar_ingest *ingest);
 void sonar_ingest_read_counters(const sonar_ingest *ingest, sonar_ingest_counters *counters);
-/* State of the stream at most 0.1 s ago, the last refused frames now; each loss is reported once.
- * Any one thread. */
+/* State of the stream at most 0.1 s ago; the last refused frames are those of now. Each loss is
+ * reported once. Any one thread. */
 void sonar_ingest_read_report(sonar_ingest *ingest, sonar_ingest_report *report);
 
 #endif

@@ -2,8 +2,8 @@
 /*
  * Shared by the assembler's own files. A frame passes through them in this order: begin.c checks it
  * and decides about it, timeline.c assigns it to a timeline or begins one with it, booking.c stores
- * it. When a window is over, windows.c offers it, loss.c measures what it lacks, and outlet.c hands
- * the samples on to the recorder. assembler.c creates the assembler and reports its state.
+ * it. When a window is over, loss.c measures what it lacks, windows.c offers it, and outlet.c
+ * passes the samples to the recorder. assembler.c creates the assembler and reports its state.
  *
  * The caller of a function declared here holds assembler->lock.
  */
@@ -35,7 +35,7 @@ enum outcome {
     TORN     /* not stored: the samples were overwritten while they were read */
 };
 
-/* What frames have said about a window that is not offered yet. */
+/* What frames have stated about a window that is not offered yet. */
 struct note {
     uint32_t flags;
     uint32_t time_channel; /* first channel of the block that gave the time */
@@ -56,7 +56,7 @@ struct losses {
     float *missing; /* [channel] share of the window that is absent */
     size_t *lost;   /* [channel] absent samples that no earlier window has counted */
     sonar_gap_lists gaps;
-    size_t words;            /* of lacks: the window and its lookback */
+    size_t words;            /* words of `lacks`: for the window and its lookback */
     _Atomic uint64_t *lacks; /* see sonar_window; bits are only set while ranges are measured */
     struct loss *range;      /* [range of channels] */
 };
@@ -77,10 +77,10 @@ struct flagged {
     uint32_t flags;
 };
 
-/* What is handed on to spec.sink. */
+/* What is passed to spec.sink. */
 struct outlet {
     const sonar_stretch_sink *sink; /* NULL: there is none */
-    uint64_t from;                  /* position of the next sample to hand on */
+    uint64_t from;                  /* position of the next sample to pass on */
     /* the time, from the block with the lowest channel */
     uint32_t time_channel;
     uint64_t time_at; /* last position whose time is known */
@@ -90,11 +90,10 @@ struct outlet {
     size_t lacks, lacks_most;
     bool too_many;    /* more lacks than the list holds */
     sonar_lack *lack; /* [lacks_most] */
-    sonar_lack run;   /* the one being extended; channels 0: none */
+    sonar_lack run;   /* the lack being extended; channels 0: none */
 };
 
-/* State for reports beyond what the other members hold. A period lasts from one report to the next.
- */
+/* State that only reports need. A period lasts from one report to the next. */
 struct memories {
     int64_t adopted_ns,
         decided_ns;       /* when the timeline was adopted, when the last window was decided */
@@ -106,21 +105,22 @@ struct memories {
 };
 
 struct sonar_assembler {
-    pthread_mutex_t lock; /* protects all below except constants, the ring and each lane's books */
+    pthread_mutex_t lock; /* protects all members below, except constants, the ring, and what a
+                             lane's lock protects */
     pthread_cond_t alone; /* signalled when no booking is running */
     size_t beside;        /* frames being booked concurrently; 0 while windows advance */
     /* constants, from the spec */
     uint32_t array_id;
-    uint32_t
-        first_channel; /* in the array, of the channels that come here and are counted from it */
+    uint32_t first_channel; /* number, in the array, of the first channel that arrives here; other
+                               channels count from it */
     size_t channels, length, hop, lookback, skew, queue_windows;
     double fs_hz, max_missing_share;
     float most_sample;
     bool drop_spikes;
-    bool blocking; /* overload block: nothing is dropped, frames wait instead */
+    bool blocking; /* overload block: frames wait instead of being dropped */
     int64_t restart_ns, silent_ns;
-    /* channels; a change of which count, requested by another thread, takes effect with the next
-     * window */
+    /* channels; another thread may request a change of the used ones, which takes effect with the
+     * next window */
     size_t channels_used;
     uint8_t *used;          /* [channel] */
     _Atomic uint8_t *asked; /* [channel] */
@@ -133,8 +133,8 @@ struct sonar_assembler {
     sonar_coverage coverage;
     _Atomic uint64_t opened; /* coverage is valid below this position; a multiple of 64 */
     uint64_t *reached;       /* [channel] first position not yet present */
-    uint64_t *since; /* [channel] all positions from here to reached are present; earlier ones may
-                        not be */
+    uint64_t *since; /* [channel] all positions from here to `reached` are present; earlier ones may
+                        be absent */
     uint64_t newest; /* end of the newest sample received */
     /* the timeline */
     bool running;
@@ -148,8 +148,9 @@ struct sonar_assembler {
     /* the window being filled, in positions */
     uint64_t index; /* its number */
     uint64_t first_window, window;
-    uint64_t frozen;    /* positions below are late */
-    uint64_t filled;    /* gaps below are zeroed already, for a window that was queued up to here */
+    uint64_t frozen; /* positions below are frozen */
+    uint64_t filled; /* gaps below are zeroed already, because a window that was queued extended to
+                        here */
     size_t waiting_for; /* used channels that have not reached the window's end */
     struct chunks chunk;
     size_t notes;
@@ -161,7 +162,7 @@ struct sonar_assembler {
     float last_peak;       /* of the last accepted frame of f32 */
     sonar_booking pending; /* no other frame is booked concurrently */
     bool waits;            /* overload block: that frame waits, partly stored */
-    bool owes;             /* overload block: a complete window waits for room */
+    bool window_waits;     /* overload block: a complete window waits for room */
     sonar_lanes lanes;
     sonar_blocks blocks;
     sonar_refused refused[SONAR_FRAME_CAUSES];
@@ -230,12 +231,12 @@ static inline bool is_inside(const sonar_assembler *a, const sonar_frame *frame)
 
 /* ---- states ---------------------------------------------------------------------------------- */
 
-/* Some of the window's samples were given up. */
+/* Some of the window's samples were dropped by shedding. */
 static inline bool is_shed(const sonar_assembler *a) {
     return sonar_shed_took(&a->shed, a->window, window_end(a));
 }
 
-/* The window is complete, or its missing samples are no longer waited for. */
+/* The window is complete, or is no longer waited for. */
 static inline bool is_window_over(const sonar_assembler *a) {
     return a->waiting_for == 0 || is_shed(a) || a->newest >= window_end(a) + a->skew;
 }
@@ -244,7 +245,7 @@ static inline bool is_chunk_over(const sonar_assembler *a) {
     return a->chunk.samples && a->chunk.waiting_for == 0;
 }
 
-/* Something is due that requires that no frame is being booked. */
+/* Something is due that needs that no frame is being booked. */
 static inline bool is_due(const sonar_assembler *a) {
     return a->running && (is_window_over(a) || is_chunk_over(a));
 }
@@ -253,7 +254,7 @@ static inline bool is_silent(const sonar_assembler *a, int64_t since_ns, int64_t
     return now_ns - since_ns >= a->restart_ns;
 }
 
-/* frame: NULL where its header could not be read. */
+/* frame: NULL if its header could not be read */
 static inline void drop_frame(sonar_assembler *a, const sonar_frame *frame,
                               sonar_frame_cause cause) {
     sonar_count_add(&a->count.frames_dropped[cause], 1);
@@ -281,7 +282,7 @@ sonar_frame_cause sonar_timeline_join(sonar_assembler *a, const sonar_frame *fra
 /* Books a frame while no other is being booked. False: it waits. */
 bool sonar_booking_alone(sonar_assembler *a, const sonar_booking *b);
 /* Waits until no frame is being booked, and does what has become due. */
-void sonar_booking_be_alone(sonar_assembler *a);
+void sonar_booking_wait_alone(sonar_assembler *a);
 
 /* ---- windows.c: called while no frame is booked, except open, make_room, note ---------------- */
 
@@ -289,11 +290,12 @@ void sonar_booking_be_alone(sonar_assembler *a);
 void sonar_windows_open(sonar_assembler *a, uint64_t end);
 /* Ensures that no offered window has samples where positions below `end` would be written. */
 enum outcome sonar_windows_make_room(sonar_assembler *a, uint64_t end);
-/* Notes what the frame says about every window that [from, end) is part of. */
+/* Notes what the frame states about every window that overlaps [from, end). */
 void sonar_windows_note(sonar_assembler *a, const sonar_booking *b, uint64_t from, uint64_t end);
 /* Applies a requested change of which channels count. */
 void sonar_windows_take_used(sonar_assembler *a);
-/* Announces how far all used channels have come, in whole chunks, and begins the next chunk. */
+/* Announces how far all used channels have been received, in whole chunks, and begins the next
+ * chunk. */
 void sonar_windows_next_chunk(sonar_assembler *a);
 /* The window is over: offers it or counts it as missing, and begins the next. */
 enum outcome sonar_windows_freeze(sonar_assembler *a);
@@ -308,7 +310,7 @@ void sonar_windows_end(sonar_assembler *a);
  */
 size_t sonar_loss_absent(const sonar_assembler *a, size_t channel, uint64_t from, uint64_t end,
                          sonar_coverage_run run, void *arg);
-/* Measures what the current window lacks; assembler->loss then has it by channel. */
+/* Measures what the current window lacks, and sets assembler->loss, which has it by channel. */
 struct loss sonar_loss_measure(sonar_assembler *a);
 /* The mean absent share of its used channels. */
 double sonar_loss_mean(const sonar_assembler *a, const struct loss *loss);
@@ -317,8 +319,8 @@ void sonar_loss_fill(sonar_assembler *a);
 /* Describes in the slot what the window and its lookback lack. */
 void sonar_loss_describe(const sonar_assembler *a, const struct loss *loss,
                          sonar_window_slot *slot);
-/* The window measured last has lost samples: notes for reports which channels lack some, and counts
- * them for their blocks. */
+/* Called when the window measured last has lost samples: notes for reports which channels lack
+ * some, and counts them for their blocks. */
 void sonar_loss_note(sonar_assembler *a);
 
 /* ---- outlet.c -------------------------------------------------------------------------------- */
@@ -327,10 +329,10 @@ void sonar_loss_note(sonar_assembler *a);
 void sonar_outlet_begin(sonar_assembler *a, uint64_t from);
 /* Notes the flags and time of a frame for [from, end), which has been stored. */
 void sonar_outlet_note(sonar_assembler *a, const sonar_booking *b, uint64_t from, uint64_t end);
-/* Hands on the samples below `end`, which no longer change. Requires that no frame is being booked.
- */
+/* Passes on the samples below `end`, which no longer change. Requires that no frame is being
+ * booked. */
 void sonar_outlet_hand_on(sonar_assembler *a, uint64_t end);
-/* Hands on samples that need not wait for the end of their window; with `all`, the rest too. */
+/* Passes on samples that need not wait for the end of their window; with `all`, the rest too. */
 void sonar_outlet_flush(sonar_assembler *a, bool all);
 
 #endif

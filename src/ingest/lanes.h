@@ -15,13 +15,14 @@
 typedef struct sonar_lane {
     uint32_t first_channel, channels;
     uint64_t end; /* position */
-    bool used;    /* some of its channels count; otherwise nothing waits for its samples */
+    bool used;    /* some of its channels are used; otherwise no window waits for its samples */
 } sonar_lane;
 
 typedef struct sonar_lanes {
-    size_t count, last; /* last: the lane found most recently, looked up first */
+    size_t count, last; /* last: the lane found most recently, which is tried first */
     sonar_lane lane[SONAR_BLOCKS_MOST];
-    pthread_mutex_t lock[SONAR_BLOCKS_MOST]; /* the lane's books: coverage, reached */
+    pthread_mutex_t
+        lock[SONAR_BLOCKS_MOST]; /* protects what frames of the lane change: coverage, reached */
 } sonar_lanes;
 
 void sonar_lanes_init(sonar_lanes *lanes);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What a window lacks: measured over ranges of channels, which the store's threads share, and
- * filled with zeros before the window is offered. Called by windows.c when a window is over. */
+/* What a window lacks. It is measured by ranges of channels, which the store's threads share, and
+ * gaps are filled with zeros before the window is offered. Called by windows.c when a window is
+ * over. */
 #include <string.h>
 
 #include "ingest/internal.h"
@@ -17,8 +18,8 @@ size_t sonar_loss_absent(const sonar_assembler *a, size_t channel, uint64_t from
     return count + (size_t)(end - known);
 }
 
-/* Sets the bits of samples that some used channel lacks. A word that has them already is only read:
- * neighbours often lack the same, and several threads write here. */
+/* Sets the bits of samples that some used channel lacks. A word that already has them is not
+ * written, because neighbours often lack the same samples and several threads write here. */
 static void lack(void *arg, size_t channel, uint64_t from, size_t samples) {
     sonar_assembler *a = arg;
     uint64_t at = from - (window_begin(a) & ~(uint64_t)63), end = at + samples;
@@ -39,7 +40,8 @@ static void lack_in_window(void *arg, size_t channel, uint64_t from, size_t samp
     sonar_gaps_add(&a->loss.gaps, channel, (uint32_t)(from - a->window), (uint32_t)samples);
 }
 
-/* Measures one channel. Most lack nothing, which is seen without reading their bits. */
+/* Measures one channel. Most channels lack nothing, which `reached` shows without reading their
+ * bits. */
 static void measure_channel(sonar_assembler *a, size_t k, struct loss *loss) {
     uint64_t end = window_end(a), fresh = a->window < a->frozen ? a->frozen : a->window;
     a->loss.missing[k] = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Hands the samples on to the recorder, in stretches that describe their gaps and flags, as soon as
- * they no longer change. Called when a window is over (windows.c), periodically and at the end
+/* Passes the samples to the recorder as soon as they no longer change, in stretches that describe
+ * their gaps and flags. Called when a window is over (windows.c), periodically and at the end
  * (begin.c), and before a new timeline (timeline.c). */
 #include "ingest/internal.h"
 
@@ -167,7 +167,7 @@ void sonar_outlet_flush(sonar_assembler *a, bool all) {
     if (!sink)
         return;
     if (a->running && sink->wants(sink->ctx)) {
-        sonar_booking_be_alone(a);
+        sonar_booking_wait_alone(a);
         sonar_outlet_hand_on(a, all ? a->newest : settled_end(a));
     }
     sink->flush(sink->ctx);

@@ -8,11 +8,12 @@
 
 /* The samples of a message. */
 typedef struct sonar_payload {
-    const void *data; /* NULL: there are none, for the reason `fault` */
+    const void *data; /* NULL: no samples, for the reason `fault` */
     size_t bytes;
     sonar_frame_cause fault;
-    const _Atomic uint64_t *counter; /* in memory that the digitiser writes: the samples are valid
-                                        while this reads `count`; NULL: private memory */
+    const _Atomic uint64_t
+        *counter; /* NULL: private memory. Otherwise the samples are in memory that the digitiser
+                     writes, and are valid as long as this reads `count` */
     uint64_t count;
 } sonar_payload;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* The ingest threads receive messages from the socket and pass them to the assembler. They take
- * turns: one thread waits for the socket, takes one message and has the assembler decide about it;
- * then the next thread waits, while the first one books the samples. */
+ * turns: one thread waits for the socket, takes one message and lets the assembler decide about it.
+ * Then the next thread waits, while the first one books the samples. */
 #include "ingest/ingest.h"
 
 #include <errno.h>
@@ -21,7 +21,7 @@
 
 enum { TICK_MS = 100 };
 
-/* A message on its way through one thread. */
+/* A message that one thread is processing. */
 struct message {
     zmq_msg_t header, samples;
     bool two_parts, shared;   /* shared: the block must be returned */
@@ -43,16 +43,18 @@ struct sonar_ingest {
     sonar_code open_code;
     sonar_error open_error;
     atomic_bool stopping, alive;
-    bool drained;            /* a message was not waiting at least once since the last tick */
-    int windows_fd;          /* wakes the data thread */
-    int control_fd;          /* wakes the ingest thread: stop, or a window was released */
-    bool failed;             /* the socket can no longer be used */
-    atomic_bool waits;       /* a frame or a window waits for room */
-    bool again;              /* the waiting frame has to begin again */
-    struct message *waiting; /* moved, since small messages are stored in the struct itself */
+    bool drained;      /* a message was not waiting at least once since the last tick */
+    int windows_fd;    /* wakes the data thread */
+    int control_fd;    /* wakes the ingest thread: stop, or a window was released */
+    bool failed;       /* the socket can no longer be used */
+    atomic_bool waits; /* a frame or a window waits for room */
+    bool again;        /* begin must be called again with the waiting frame */
+    struct message
+        *waiting; /* moved here, because small messages are stored in the struct itself */
     struct message message[SONAR_INGEST_THREADS_MOST + 1];
     int64_t next_tick_ns;
-    _Atomic uint64_t told_offered, told_ready; /* what the data thread was last woken for */
+    _Atomic uint64_t signalled_offered,
+        signalled_ready;  /* what the data thread was last woken for */
     pthread_mutex_t lock; /* protects the two below; the waiting thread never blocks on it */
     sonar_ingest_report report;
     bool report_read;
@@ -106,7 +108,7 @@ static int receive(sonar_ingest *ingest, struct message *m) {
 }
 
 /* Samples that the digitiser may still change cannot be checked first and stored later. f32 samples
- * have to be finite, so they are copied before. */
+ * must be checked to be finite, so they are copied first. */
 static sonar_payload copy_of(struct message *m, sonar_payload shared) {
     zmq_msg_t copy;
     if (zmq_msg_init_size(&copy, shared.bytes) != 0)
@@ -121,7 +123,7 @@ static sonar_payload copy_of(struct message *m, sonar_payload shared) {
 
 static sonar_payload payload_of_shared(sonar_ingest *ingest, struct message *m,
                                        const sonar_frame *frame) {
-    if (!m->shared) /* otherwise it has to begin again */
+    if (!m->shared) /* a shared message begins again with begin */
         m->shared =
             ingest->segments && sonar_segments_find(ingest->segments, zmq_msg_data(&m->samples),
                                                     zmq_msg_size(&m->samples), &m->block);
@@ -147,7 +149,7 @@ static sonar_payload payload_of(sonar_ingest *ingest, struct message *m) {
     return (sonar_payload){.data = zmq_msg_data(&m->samples), .bytes = zmq_msg_size(&m->samples)};
 }
 
-/* Has the assembler decide about the message; keeps a message that has to wait. */
+/* Lets the assembler decide about the message; keeps a message that has to wait. */
 static sonar_turn begin_message(sonar_ingest *ingest, struct message **mine,
                                 sonar_booking *booking) {
     struct message *m = *mine;
@@ -185,11 +187,11 @@ static bool end_wait(sonar_ingest *ingest, struct message **mine) {
 }
 
 /* Wakes the data thread if windows or chunks have been completed since the last call. */
-static void tell_data_thread(sonar_ingest *ingest) {
+static void wake_data_thread(sonar_ingest *ingest) {
     uint64_t offered = sonar_assembler_offered(ingest->assembler);
     uint64_t ready = sonar_assembler_ready(ingest->assembler);
-    bool more = atomic_exchange(&ingest->told_offered, offered) != offered;
-    if (atomic_exchange(&ingest->told_ready, ready) != ready || more)
+    bool more = atomic_exchange(&ingest->signalled_offered, offered) != offered;
+    if (atomic_exchange(&ingest->signalled_ready, ready) != ready || more)
         sonar_wake_signal(ingest->windows_fd);
 }
 
@@ -237,7 +239,7 @@ static void tick(sonar_ingest *ingest) {
 /* A thread's turn: takes a message, after waiting for one if there is none. */
 static sonar_turn take_turn(sonar_ingest *ingest, struct message **m, sonar_booking *booking) {
     sonar_turn turn = SONAR_TURN_OVER;
-    tick(ingest); /* first, since it may wait until all threads have booked what they took */
+    tick(ingest); /* first, because it may wait until all threads have booked their frames */
     bool taken = ingest->waits && sonar_assembler_resume(ingest->assembler) && end_wait(ingest, m);
     bool wants = !ingest->waits;
     taken = taken || (wants && ingest->socket.zmq && receive(ingest, *m) == 0);
@@ -247,7 +249,7 @@ static sonar_turn take_turn(sonar_ingest *ingest, struct message **m, sonar_book
         ingest->failed = true;
     } else {
         ingest->drained = ingest->drained || wants;
-        tell_data_thread(ingest);
+        wake_data_thread(ingest);
         ingest->failed = wait_for_work(ingest, wants) != 0;
     }
     return turn;
@@ -264,7 +266,7 @@ static void receive_until_stopped(sonar_ingest *ingest, struct message *m) {
         pthread_mutex_unlock(&ingest->turn);
         if (turn == SONAR_TURN_BOOK && !sonar_assembler_book(ingest->assembler, &booking))
             atomic_store(&ingest->waits, true);
-        tell_data_thread(ingest);
+        wake_data_thread(ingest);
         close_message(ingest, m);
         open_message(m);
     }
@@ -276,7 +278,7 @@ static void *helper_main(void *arg) {
     return NULL;
 }
 
-/* The first thread; it starts and joins the others. A thread that cannot be started is left out. */
+/* The first thread; it starts and joins the others. A thread that cannot be started is omitted. */
 static void receive_with_helpers(sonar_ingest *ingest) {
     struct helper helper[SONAR_INGEST_THREADS_MOST];
     sonar_error err;

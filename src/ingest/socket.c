@@ -55,14 +55,14 @@ void sonar_ingest_socket_close(sonar_ingest_socket *s) {
     s->zmq = NULL;
 }
 
-/* Of the digitiser that binds endpoint i. */
+/* Key of the digitiser that binds endpoint i. */
 static const char *server_key(const sonar_ingest_socket *s, size_t i) {
     const sonar_security *security = s->security;
     return security && security->servers ? security->server_key[i % security->servers] : "";
 }
 
-/* Endpoint i, if its kind is as asked, TCP or not. The others are handled first, since they may be
- * unencrypted. */
+/* Opens endpoint i if it is of the requested kind, TCP or not. The other kind is opened first,
+ * because it may be unencrypted. */
 static sonar_code attach(sonar_ingest_socket *s, size_t i, bool tcp, const sonar_guard *guard,
                          sonar_error *err) {
     const char *endpoint = s->endpoint[i];

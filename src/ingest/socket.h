@@ -25,7 +25,7 @@ typedef struct sonar_ingest_socket {
     sonar_peers *peers;
     sonar_peer_counters count;
     size_t largest_bytes; /* peers of the messages received, as the receiver notes */
-    atomic_bool cut;      /* all connections are to be ended once */
+    atomic_bool cut;      /* end all connections once */
     int64_t closed_ns;    /* when it was closed to be reopened */
     unsigned
         given_up; /* consecutive times that it was reopened because libzmq gave up an endpoint */

@@ -11,8 +11,8 @@ static size_t sample_bytes(const sonar_store *store) {
     return store->s16 ? sizeof(int16_t) : sizeof(float);
 }
 
-/* Channels per range: whole cache lines even of data of a few bytes per channel, and of interleaved
- * samples. */
+/* Channels of a range: whole cache lines, even for arrays of a few bytes per channel and for
+ * interleaved samples. */
 static size_t channels_of_range(size_t channels) {
     size_t most = (channels + SONAR_RANGES_OF_CHANNELS_MOST - 1) / SONAR_RANGES_OF_CHANNELS_MOST;
     return (most + 127) & ~(size_t)127;

@@ -20,7 +20,7 @@ static void abandon_windows(sonar_assembler *a) {
     a->index += begun;
 }
 
-/* Ends the timeline before with the samples received. */
+/* Ends the earlier timeline with the samples received so far. */
 static void leave(sonar_assembler *a, const sonar_frame *frame) {
     sonar_outlet_hand_on(a, a->newest);
     abandon_windows(a);
@@ -29,7 +29,7 @@ static void leave(sonar_assembler *a, const sonar_frame *frame) {
         sonar_blocks_restart(&a->blocks);
 }
 
-/* Nothing has been received yet. */
+/* Clears the state of all channels: nothing has been received. */
 static void clear_books(sonar_assembler *a) {
     sonar_blocks_begin(&a->blocks);
     sonar_shed_restart(&a->shed);
@@ -45,7 +45,7 @@ static void clear_books(sonar_assembler *a) {
 }
 
 /* Begins a timeline at the frame. Its positions continue after the old ones, whose windows may
- * still be read; the samples before its first window are stored like any others. */
+ * still be read. Samples before its first window are stored like any others. */
 static void adopt(sonar_assembler *a, const sonar_frame *frame) {
     if (a->running)
         leave(a, frame);

@@ -77,7 +77,7 @@ static sonar_window_slot *lowest_filled(sonar_window_queue *queue, uint64_t *low
 
 /* Moves the oldest waiting window to `next`; NULL if none waits. One pass is not enough: while it
  * reads the slots, a window may be published behind it and a younger one before it. Its result was
- * published after all older windows, so a second pass with the same result has seen them. */
+ * published after all older windows, so a second pass has seen these if it has the same result. */
 static sonar_window_slot *claim_oldest(sonar_window_queue *queue, uint64_t next) {
     for (;;) {
         uint64_t lowest, again;
@@ -114,7 +114,7 @@ bool sonar_window_queue_take(sonar_window_queue *queue, sonar_window *window) {
     if (!slot)
         return false;
     *window = slot->window;
-    /* Decided here, since the first window of a timeline may have been taken back. */
+    /* Decided here, because the first window of a timeline may have been taken back. */
     window->restarted = slot->timeline != queue->last_timeline;
     queue->last_timeline = slot->timeline;
     return true;

@@ -34,7 +34,7 @@ typedef struct sonar_window_queue {
     uint64_t last_timeline; /* consumer's */
 } sonar_window_queue;
 
-/* false: no memory; destroy is safe then, and for a zeroed queue. */
+/* false: no memory. After a failure, and for a zeroed queue, destroy is allowed. */
 bool sonar_window_queue_init(sonar_window_queue *queue, size_t slots, size_t channels,
                              size_t words);
 void sonar_window_queue_clear(sonar_window_queue *queue);
@@ -45,9 +45,9 @@ void sonar_window_queue_clear(sonar_window_queue *queue);
 sonar_window_slot *sonar_window_queue_free_slot(sonar_window_queue *queue);
 /* Makes the filled slot visible; window.window gives the order. */
 void sonar_window_queue_publish(sonar_window_slot *slot);
-/* Takes the oldest waiting window back, whose slot is free again; false: none waits. */
+/* Takes the oldest waiting window back and frees its slot. False: no window waits. */
 bool sonar_window_queue_steal(sonar_window_queue *queue);
-/* The slot in use with the earliest samples, or NULL; *taken: the data thread reads it. */
+/* The slot in use with the earliest samples, or NULL. *taken: the data thread is reading it. */
 const sonar_window_slot *sonar_window_queue_earliest(const sonar_window_queue *queue, bool *taken);
 
 /* ---- consumer -------------------------------------------------------------------------------- */

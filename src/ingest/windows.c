@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Windows: the room they take in the ring, what frames have said of each before it is over,
- * offering it to the data thread, and beginning the next. Called where frames are booked
- * (booking.c). */
+/* Windows: their room in the ring, what frames have stated about each before it is over, offering
+ * it to the data thread, and beginning the next. Called while frames are booked (booking.c). */
 #include "ingest/internal.h"
 
 /* ---- room ------------------------------------------------------------------------------------ */
@@ -56,8 +55,8 @@ void sonar_windows_note(sonar_assembler *a, const sonar_booking *b, uint64_t fro
     }
 }
 
-/* From the frame that held the window's first sample, otherwise extrapolated from the window
- * before. */
+/* From the frame that had the window's first sample; otherwise extrapolated from the previous
+ * window. */
 static int64_t utc_of_window(const sonar_assembler *a, const struct note *note) {
     if (note->timed)
         return note->utc_ns;
@@ -85,8 +84,8 @@ static void describe(sonar_assembler *a, const struct loss *loss, sonar_window_s
 
 /* ---- offering -------------------------------------------------------------------------------- */
 
-/* A slot for the new window, at the cost of the oldest waiting one if necessary. NULL in block
- * mode: wait; otherwise: the data thread holds all slots. */
+/* A slot for the new window. If necessary it takes the slot of the oldest waiting window. NULL: in
+ * block mode the window must wait; otherwise the data thread holds all slots. */
 static sonar_window_slot *slot_for_window(sonar_assembler *a) {
     for (;;) {
         bool full = sonar_window_queue_waiting(&a->queue) >= a->queue_windows;
@@ -138,7 +137,7 @@ void sonar_windows_next_chunk(sonar_assembler *a) {
         atomic_store_explicit(&a->chunk.ready, lowest, memory_order_release);
 }
 
-/* Updates the state of each channel after the window has moved. */
+/* Updates the state of each channel after a change of the window. */
 static void follow_channels(sonar_assembler *a) {
     uint64_t begin = window_begin(a), live = a->frozen > begin ? a->frozen : begin;
     a->waiting_for = 0;
@@ -153,8 +152,7 @@ static void follow_channels(sonar_assembler *a) {
     sonar_windows_next_chunk(a);
 }
 
-/* Of a window that was given up nothing is offered, so samples behind the range given up may still
- * be stored. */
+/* A window that was shed is not offered, so samples after the dropped range may still be stored. */
 static uint64_t frozen_after_window(const sonar_assembler *a) {
     uint64_t end = window_end(a);
     if (is_shed(a) && end > a->shed.to)
@@ -226,8 +224,8 @@ enum outcome sonar_windows_advance(sonar_assembler *a) {
     return DONE;
 }
 
-/* The stream has stopped: nothing will come that would prove the missing samples of finished
- * windows lost. Unfinished windows keep waiting. */
+/* The stream has stopped, so no later sample will show that the missing samples of finished windows
+ * are lost. Unfinished windows keep waiting. */
 void sonar_windows_end(sonar_assembler *a) {
     while (a->newest >= window_end(a) && sonar_windows_freeze(a) == DONE)
         continue;
