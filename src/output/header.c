@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What every header says of a surface: its shape and axes, its unit, its directions. Called by the
- * headers of results and of the status (header_parts.h), and by messages.c. */
+/* What every header states about a surface: its shape and axes, its unit, its directions.
+ * header_parts.h declares it for the headers of results and of the status; messages.c calls it
+ * too. */
 #include "output/header_parts.h"
 
 static const char *unit_of(const sonar_output_spec *spec, sonar_quantity quantity,
@@ -98,7 +99,7 @@ static void axis_coordinate(const json *axes) {
     axis_steps(axes, "coordinate", NULL, 0, 1);
 }
 
-/* Topics without an array say shape [0] with an axis to match, so that a reader that treats all
+/* Topics without an array have shape [0] and an axis to match, so that a reader that treats all
  * topics alike gets an empty array. */
 static void axis_none(const json *axes) {
     json axis = axis_begin(axes, "none", NULL);

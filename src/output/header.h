@@ -8,7 +8,7 @@
 
 /* Bits of sonar_result.frame_flags, as a frame's header carries them (docs/protocol.md). */
 enum { SONAR_HEADER_DISCONTINUITY = 1, SONAR_HEADER_OVERLOAD = 2, SONAR_HEADER_UNSYNCHRONISED = 4 };
-/* Bits of sonar_result.mvdr_flags, as the MVDR stage sets them. */
+/* Bits of sonar_result.mvdr_flags, as set by the MVDR stage. */
 enum {
     SONAR_HEADER_NOT_CONVERGED = 1,
     SONAR_HEADER_LEVEL_BIASED = 2,
@@ -18,17 +18,16 @@ enum {
 
 /* Dimensions that a surface has in a result, by the spec; 0 for a topic without an array. */
 int sonar_header_shape(const sonar_output_spec *spec, sonar_surface surface, size_t shape[2]);
-/* Spectra over directions can be published over true bearings. */
+/* True if a surface is a spectrum over directions, which can be published over true bearings. */
 bool sonar_header_has_directions(sonar_surface surface);
 
-/* The axes of a surface as JSON text, made once because they never change in a run and are the
- * longest part of a header; `bearings`: over these instead of the scan's directions, or NULL.
- * free() it; NULL when memory runs out. */
+/* The axes of a surface as JSON text. They never change in a run and are the longest part of a
+ * header, so they are made once. `bearings`: the axis of bearings that replaces the scan's
+ * directions, or NULL. free() it; NULL: no memory. */
 char *sonar_header_axes(const sonar_output_spec *spec, sonar_surface surface,
                         const sonar_bearings *bearings);
 
-/* The heading that a surface of a result goes by: in the middle of what is behind it; NaN: it is
- * not known. */
+/* The heading that applies to a surface of a result: in the middle of its samples; NaN: unknown. */
 double sonar_header_heading(const sonar_result *result, sonar_surface surface);
 
 /* The header of one surface or of `detections`; `axes` from sonar_header_axes, made with the same

@@ -6,7 +6,7 @@
 
 /* ---- when and which way ---------------------------------------------------------------------- */
 
-/* 0 is a digitiser's word for unknown. */
+/* a digitiser sends 0 for "unknown" */
 static void put_utc(const json *root, const char *name, int64_t utc_ns) {
     if (utc_ns != 0)
         put_int(root, name, utc_ns);
@@ -23,7 +23,7 @@ double sonar_header_heading(const sonar_result *result, sonar_surface surface) {
     return is_mvdr(surface) ? mvdr_heading(result) : result->params.heading_deg;
 }
 
-/* Which samples it is of. */
+/* Which samples it covers. */
 static void put_position(const json *root, const sonar_result *result) {
     put_uint(root, "window", result->window);
     put_uint(root, "sample_index", result->first_sample);
@@ -32,7 +32,8 @@ static void put_position(const json *root, const sonar_result *result) {
     put_utc(root, "utc_ns", result->utc_ns);
 }
 
-/* How true bearings were read from the scan's directions; null where they were not. */
+/* How the spectrum was resampled from the scan's directions to true bearings; null if it was
+ * not. */
 static void put_resampled(const json *root, const sonar_scan *scan,
                           const sonar_bearings *bearings) {
     static const char *const name[] = {
@@ -46,10 +47,10 @@ static void put_resampled(const json *root, const sonar_scan *scan,
     put_uint(&resampled, "directions", scan->count);
 }
 
-/* ---- what to mind ---------------------------------------------------------------------------- */
+/* ---- flags ----------------------------------------------------------------------------------- */
 
 static void append_flags(const json *flags, uint32_t bits, size_t count,
-                         const char *const *name /* of bit 0, 1, ... */) {
+                         const char *const *name /* names of bit 0, 1, ... */) {
     for (size_t i = 0; i < count; i++)
         if (bits & (1u << i))
             append_string(flags, name[i]);
@@ -101,7 +102,7 @@ static void put_sources(const json *root, const sonar_output_spec *spec,
     put_number(&sources, "most", (double)result->mvdr_most_sources);
 }
 
-/* How levels come about. */
+/* How the levels were computed. */
 static void put_levels(const json *root, const sonar_output_spec *spec,
                        const sonar_result *result) {
     json loading = put_object(root, "loading");
@@ -166,7 +167,7 @@ static void put_detection(const json *list, const sonar_detection *d) {
     put_string(&item, "side", side[d->side]);
     put_number(&item, "side_confidence", d->side == SONAR_SIDE_ALL ? NAN : d->side_confidence);
     put_number(&item, "level", d->power);
-    put_number(&item, "level_db", 10 * log10(d->power)); /* not finite below or at 0: null */
+    put_number(&item, "level_db", 10 * log10(d->power)); /* 0 and negative powers give null */
     put_number(&item, "background", d->background);
     put_number(&item, "snr_db", d->snr_db);
     put_number(&item, "width_deg", d->width_deg);
@@ -189,7 +190,7 @@ static void put_detections(const json *root, const sonar_result *result) {
 
 /* ---- whole ----------------------------------------------------------------------------------- */
 
-/* What the surface was made of: which heading, of which instant, how many sensors and snapshots. */
+/* What the surface was computed from: heading, time, number of sensors and snapshots. */
 static void put_basis(const json *root, const sonar_output_spec *spec, sonar_surface surface,
                       const sonar_result *result) {
     const bool mvdr = is_mvdr(surface), list = surface == SONAR_DETECTIONS;
@@ -203,7 +204,7 @@ static void put_basis(const json *root, const sonar_output_spec *spec, sonar_sur
     put_number(root, "snapshots", list ? NAN : snapshots);
 }
 
-/* How its levels are to be read. */
+/* How to interpret its levels. */
 static void put_method(const json *root, const sonar_output_spec *spec, sonar_surface surface,
                        const sonar_result *result) {
     if (!is_mvdr(surface)) {
@@ -219,7 +220,7 @@ static void put_method(const json *root, const sonar_output_spec *spec, sonar_su
     put_mvdr(root, spec, result);
 }
 
-/* Detections are of both spectra: what the header says of the other one. */
+/* `detections` covers both spectra; this describes the adaptive one. */
 static void put_adaptive(const json *root, const sonar_output_spec *spec,
                          const sonar_result *result) {
     json adaptive = put_object(root, "mvdr");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The header of a status, which is all that it consists of: counters and times by the table of
- * metrics, and what goes by condition, element, rank or digitiser. Called by messages.c. */
+/* The header of a status, which is the whole message: counters and times by the table of metrics,
+ * and the members for each condition, element, rank or digitiser. Called by messages.c. */
 #include <string.h>
 
 #include "status/metrics.h"
@@ -8,7 +8,7 @@
 
 /* ---- metrics --------------------------------------------------------------------------------- */
 
-/* The object that the last name of a path is put into; made where it is not there yet. */
+/* The object that the last name of a path belongs to; created if it does not exist. */
 static json object_of(const json *root, const char *path, const char **last) {
     json at = *root;
     char name[32];
@@ -29,13 +29,13 @@ static json put_percentiles(const json *to, const char *name, const double us[3]
     return times;
 }
 
-/* With the mean: those of parts add up to that of the whole. */
+/* With the mean, because the means of the parts add up to that of the whole. */
 static void put_spread(const json *to, const char *name, const sonar_percentiles *times) {
     const json spread = put_percentiles(to, name, times->last_us);
     put_number(&spread, "mean_us", times->last_mean_us);
 }
 
-/* Parts that were never measured are left out. */
+/* Parts that were never measured are omitted. */
 static void put_times(const json *to, const char *name, const sonar_percentiles *part) {
     json stage = put_object(to, name);
     for (int i = 0; i < SONAR_STAGE_PARTS; i++) {
@@ -89,7 +89,7 @@ static void put_ranges(const json *root, const char *name, const sonar_channel_s
                cJSON_CreateIntArray((const int[]){(int)set->first[i], (int)set->last[i]}, 2));
 }
 
-/* {count, ranges: [[first, last], ...]}, or null for a condition that does not go by channel. */
+/* {count, ranges: [[first, last], ...]}, or null for a condition that does not concern channels. */
 static void put_channels(const json *root, const sonar_channel_set *set) {
     if (!set->count) {
         put_null(root, "channels");
@@ -152,7 +152,7 @@ static void put_ranks(const json *root, const sonar_status *status) {
     }
 }
 
-/* Beside the counters of blocks: each block's clock. */
+/* Each block's clock, in addition to its counters. */
 static void put_clocks(const json *root, const sonar_status *status) {
     json blocks = get_object(root, "blocks");
     json list = put_array(&blocks, "clocks");
@@ -167,7 +167,7 @@ static void put_clocks(const json *root, const sonar_status *status) {
     }
 }
 
-/* {used, fresh, source, age_s, values by their names, counters} */
+/* {used, fresh, source, age_s, values by name, counters} */
 static void put_navigation(const json *root, const sonar_navigation *from) {
     static const char *const counter[SONAR_NAV_COUNTERS] = {"taken", "other", "checksum",
                                                             "malformed"};
@@ -183,7 +183,7 @@ static void put_navigation(const json *root, const sonar_navigation *from) {
         put_uint(&nav, counter[i], from->count[i]);
 }
 
-/* What is recorded and where to, beside the numbers. */
+/* What is recorded and where, in addition to the numbers. */
 static void put_recording(const json *record, const sonar_recording *from) {
     static const char *const what[] = {"off", "raw", "spectra"};
     put_string(record, "what", what[from->kind]);
@@ -200,7 +200,7 @@ static void put_wanted(const json *output, uint32_t wanted) {
             append_string(&topics, sonar_topic_name((sonar_surface)i));
 }
 
-/* Names every header has and that say nothing here. */
+/* Members that every header has and that do not apply here: null. */
 static void put_nothing(const json *root) {
     static const char *const name[] = {
         "window",  "sample_index",  "sensors_used", "snapshots",

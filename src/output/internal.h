@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * What the publisher's files share. publisher.c makes it, has its thread and the other threads'
- * side; on the output thread, socket.c has the socket and who is at its other end, messages.c makes
- * messages of results and of the status.
+ * What the publisher's files share. publisher.c has create and destroy, the output thread, and the
+ * functions that other threads call. On the output thread, socket.c handles the socket and its
+ * peers; messages.c makes messages from results and from the status.
  *
  *   data thread --queue--> output thread --done--> data thread
  */
@@ -21,22 +21,22 @@
 #include "output/output.h"
 #include "output/topic.h"
 
-enum { SONAR_OUTPUT_TICK_MS = 100 }; /* the thread sleeps no longer */
+enum { SONAR_OUTPUT_TICK_MS = 100 }; /* the thread sleeps at most this long */
 
 struct sonar_output_form {
     sonar_output_spec spec;
     char *axes[SONAR_SURFACES]; /* JSON */
-    /* spec.true_bearings: how each scan is read at them, NULL where there are none. The output
-     * thread turns them. */
+    /* spec.true_bearings: for each scan, how it is resampled to true bearings; NULL: it is not. The
+     * output thread sets their heading. */
     sonar_bearings *cbf_bearings, *mvdr_bearings;
-    char *true_axes[SONAR_SURFACES]; /* JSON; NULL where it is never needed */
+    char *true_axes[SONAR_SURFACES]; /* JSON; NULL for surfaces that are never resampled */
 };
 
 struct sonar_output {
     sonar_output_spec spec;
     const sonar_host *host;
     char endpoint[256];      /* as bound; written under `lock` */
-    sonar_output_form *form; /* of results without one, and of the status */
+    sonar_output_form *form; /* for results without a form of their own, and for the status */
     sonar_ring *queue, *done;
     int wake, room; /* eventfds: work for the thread; room in the queue */
 
@@ -53,13 +53,13 @@ struct sonar_output {
     /* output thread, socket.c */
     void *socket;
     sonar_peers *peers;
-    int64_t ticked_ns, closed_ns; /* closed: to be reopened */
-    size_t largest_bytes;         /* of the messages sent */
+    int64_t ticked_ns, closed_ns; /* closed_ns: when the socket was closed, to be reopened */
+    size_t largest_bytes;         /* largest size of the messages sent */
     sonar_interest interest;
 
     /* output thread, messages.c */
     uint64_t seq[SONAR_SURFACES];
-    sonar_status status; /* the last one sent */
+    sonar_status status; /* the last status sent */
     int64_t status_utc_ns, repeated_ns;
     bool status_known, repeat_wanted;
 
@@ -70,7 +70,7 @@ struct sonar_output {
     sonar_histogram latency; /* the output thread adds, control reads */
     sonar_histogram_seen latency_seen;
 
-    atomic_bool stopping, finished, cut; /* cut: all connections are to be ended once */
+    atomic_bool stopping, finished, cut; /* cut: end all connections once */
     _Atomic int64_t deadline_ns;
     _Atomic uint32_t wanted;
     sonar_output_counters count; /* results_dropped: the data thread; others: the output thread */
@@ -80,28 +80,28 @@ struct sonar_output {
 /* ---- socket.c: output thread ----------------------------------------------------------------- */
 
 sonar_code sonar_output_open(sonar_output *output, sonar_error *err);
-/* Allowed where none is open. */
+/* Closes the socket, if one is open. */
 void sonar_output_close(sonar_output *output);
-/* Takes some of those that wait. */
+/* Reads some of the waiting subscriptions. */
 void sonar_output_read_subscriptions(sonar_output *output);
-/* What readers have subscribed to, and what the tap takes, is wanted from now on. */
+/* Updates the wanted topics from the readers' subscriptions and the tap. */
 void sonar_output_update_wanted(sonar_output *output);
-/* Once a tick: cuts peers off, counts them, closes and opens the socket where they hold too much.
- * False: it cannot be opened any more. */
+/* Once a tick: ends connections, counts peers, and closes and reopens the socket if the peers hold
+ * too much memory. False: it cannot be reopened. */
 bool sonar_output_look_after_peers(sonar_output *output);
-/* Three parts, header (NULL: it could not be made) and body taken over; a message that cannot be
- * made leaves a hole in seq. */
+/* Sends three parts and takes ownership of header (NULL: it could not be made) and body. A message
+ * that cannot be made leaves a gap in seq. */
 void sonar_output_send(sonar_output *output, sonar_surface surface, char *header, zmq_msg_t *body);
-/* A message was sent, or could not be made. */
+/* Counts a message that was sent, or that could not be made. */
 void sonar_output_count_sent(sonar_output *output, sonar_surface surface, bool sent);
 
 /* ---- messages.c: output thread --------------------------------------------------------------- */
 
-/* Sends what is wanted of the result, and notes in it when. */
+/* Sends the surfaces of the result that are wanted, and sets the times in the result. */
 void sonar_output_send_result(sonar_output *output, sonar_result *result);
-/* Sends the status that was posted, if one was. */
+/* Sends the posted status, if there is one. */
 void sonar_output_take_status(sonar_output *output);
-/* Sends the last status again where a new reader wants it. Returns for how many ms the thread may
+/* Sends the last status again if a new reader wants it. Returns how many ms the thread may
  * sleep. */
 int sonar_output_repeat_status(sonar_output *output);
 

@@ -10,13 +10,13 @@
 #include <stdio.h>
 
 /* An object or an array. cJSON's functions accept a NULL parent and return NULL, so a whole header
- * is built without checks in between and `failed` is asked once at the end. */
+ * is built without checks in between, and `failed` is checked once at the end. */
 typedef struct json {
     cJSON *node;
     bool *failed;
 } json;
 
-/* Some memory ran out if there is no item. */
+/* A missing item means that memory ran out. */
 static inline cJSON *note(const json *to, cJSON *item) {
     if (!item)
         *to->failed = true;
@@ -29,7 +29,7 @@ static inline void put_null(const json *to, const char *name) {
     note(to, cJSON_AddNullToObject(to->node, name));
 }
 
-/* JSON has no NaN and no infinity. */
+/* JSON has no NaN and no infinity; they become null. */
 static inline void put_number(const json *to, const char *name, double value) {
     if (isfinite(value))
         note(to, cJSON_AddNumberToObject(to->node, name, value));
@@ -65,7 +65,7 @@ static inline json put_object(const json *to, const char *name) {
     return (json){note(to, cJSON_AddObjectToObject(to->node, name)), to->failed};
 }
 
-/* One that is there already: nothing is put into what is not. */
+/* An existing object; without one, later additions do nothing. */
 static inline json get_object(const json *from, const char *name) {
     return (json){cJSON_GetObjectItemCaseSensitive(from->node, name), from->failed};
 }
@@ -95,7 +95,7 @@ static inline void append_string(const json *to, const char *value) {
 
 /* ---- whole ----------------------------------------------------------------------------------- */
 
-/* The text, free() it; NULL: no memory. The tree is gone in any case. */
+/* The text, to be released with free(); NULL: no memory. The tree is deleted in any case. */
 static inline char *finish(const json *root) {
     char *text = *root->failed ? NULL : cJSON_PrintUnformatted(root->node);
     cJSON_Delete(root->node);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Results and the status become messages. A form has what does not change from window to window
- * under one version of the live values: it is made by the control thread; the rest is the output
- * thread's and called by publisher.c. */
+/* Makes messages from results and from the status. A form holds what does not change between
+ * windows under one version of the live values; the control thread makes it. The output thread
+ * calls the rest, from publisher.c. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@ enum { REPEAT_INTERVAL_MS = 50 }; /* between repeats of the status */
 
 /* ---- forms ----------------------------------------------------------------------------------- */
 
-/* NULL: the surface is not read at true bearings. */
+/* NULL: the surface is not resampled to true bearings. */
 static sonar_bearings *bearings_of(const sonar_output_form *form, sonar_surface surface) {
     if (!sonar_header_has_directions(surface))
         return NULL;
@@ -77,7 +77,7 @@ static int64_t latency_ns(const sonar_result *result, int64_t now_ns) {
     return now_ns - result->arrival_ns;
 }
 
-/* Is the surface what its header is going to say? */
+/* True if the surface has the type and shape that its header will state. */
 static bool fits(const sonar_output_spec *spec, sonar_surface surface, const sonar_buffer *buffer) {
     size_t shape[2];
     int rank = sonar_header_shape(spec, surface, shape);
@@ -100,7 +100,7 @@ static bool copy_array(const sonar_buffer *buffer, zmq_msg_t *body) {
     return true;
 }
 
-/* Row by row, ranges and bins as they are. */
+/* Resamples row by row; ranges and bins stay as they are. */
 static bool turn_array(const sonar_bearings *bearings, const sonar_buffer *buffer,
                        zmq_msg_t *body) {
     const size_t rows = buffer->rank > 1 ? buffer->shape[0] : 1,
@@ -115,7 +115,8 @@ static bool turn_array(const sonar_bearings *bearings, const sonar_buffer *buffe
     return true;
 }
 
-/* Turned to the heading of the result; NULL: it stays in the array's frame. */
+/* The bearings, turned to the heading of the result; NULL: the surface stays in the array's
+ * frame. */
 static const sonar_bearings *turned_bearings(const sonar_output_form *form, sonar_surface surface,
                                              const sonar_result *result) {
     sonar_bearings *bearings = bearings_of(form, surface);
@@ -186,11 +187,12 @@ void sonar_output_take_status(sonar_output *output) {
     if (!fresh)
         return;
     output->status_known = true;
-    output->repeat_wanted = false; /* whoever asked gets this one */
+    output->repeat_wanted = false; /* whoever asked for a repeat gets this status */
     send_status(output, false);
 }
 
-/* A new subscriber need not wait a second; a flood of them cannot flood the others either. */
+/* A new subscriber need not wait a second for a status; a flood of subscribers cannot flood the
+ * others either. */
 int sonar_output_repeat_status(sonar_output *output) {
     if (!output->repeat_wanted || !output->status_known)
         return SONAR_OUTPUT_TICK_MS;

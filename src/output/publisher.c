@@ -81,14 +81,16 @@ void sonar_output_destroy(sonar_output *output) {
 
 /* ---- the thread ------------------------------------------------------------------------------ */
 
-/* The oldest result, sent or not. False: there is none. */
+/* Takes the oldest result, and sends it or not. False: the queue is empty. */
 static bool give_back_one(sonar_output *output, bool send) {
     sonar_result *result = sonar_ring_pop(output->queue);
     if (!result)
         return false;
     if (send)
         sonar_output_send_result(output, result);
-    sonar_ring_push(output->done, result); /* has room: post bounds what is outstanding */
+    sonar_ring_push(
+        output->done,
+        result); /* `done` has room, because post bounds the number of outstanding results */
     sonar_wake_signal(output->room);
     return true;
 }
@@ -101,7 +103,7 @@ static void publish(sonar_output *output) {
             {.socket = sonar_peers_events(output->peers), .events = ZMQ_POLLIN},
             {.socket = output->socket, .events = ZMQ_POLLIN}};
         if (zmq_poll(items, output->socket ? 3 : 1, sleep_ms) < 0 && zmq_errno() != EINTR)
-            return; /* ETERM: the context is being taken away */
+            return; /* ETERM: the context is being terminated */
         atomic_fetch_add_explicit(&output->rounds, 1, memory_order_relaxed);
         sonar_wake_clear(output->wake);
         const bool sent = give_back_one(output, true); /* first: readers wait for it */
@@ -113,18 +115,19 @@ static void publish(sonar_output *output) {
         sonar_output_take_status(output);
         sleep_ms = sonar_output_repeat_status(output);
         if (sent)
-            sleep_ms = 0; /* perhaps more; subscriptions are read in between */
+            sleep_ms = 0; /* more may wait; subscriptions are read in between */
     }
 }
 
-/* The end: what is queued goes out as long as there is time, and comes back in any case. */
+/* At the end: queued results are sent as long as there is time, and handed back in any case. */
 static void drain(sonar_output *output) {
     if (output->socket)
         sonar_output_read_subscriptions(output);
     sonar_output_update_wanted(output);
     while (sonar_monotonic_ns() < atomic_load(&output->deadline_ns) && give_back_one(output, true))
         ;
-    sonar_output_take_status(output); /* after the results: the last message says how it ended */
+    sonar_output_take_status(
+        output); /* after the results, so that the last message shows the final state */
     while (give_back_one(output, false))
         ;
 }
@@ -188,7 +191,7 @@ static bool over(const sonar_output *output) {
     return atomic_load(&output->stopping) || atomic_load(&output->finished);
 }
 
-/* The ring rounds its size up; the bound asked for is kept here. */
+/* The ring rounds its size up; this enforces the bound that was asked for. */
 static bool offer(sonar_output *output, sonar_result *result) {
     return sonar_ring_count(output->queue) < output->spec.queue_results &&
            sonar_ring_push(output->queue, result);
@@ -212,7 +215,7 @@ bool sonar_output_post(sonar_output *output, sonar_result *result) {
 
 sonar_result *sonar_output_reclaim(sonar_output *output) {
     sonar_result *result = sonar_ring_pop(output->done);
-    /* Posted while the thread was ending: no other thread reads the queue now. */
+    /* the thread ended while this was being posted, and no other thread reads the queue now */
     if (!result && atomic_load(&output->finished))
         result = sonar_ring_pop(output->queue);
     if (result)
@@ -220,7 +223,8 @@ sonar_result *sonar_output_reclaim(sonar_output *output) {
     return result;
 }
 
-/* ---- other threads' side --------------------------------------------------------------------- */
+/* ---- functions for other threads
+ * -------------------------------------------------------------- */
 
 void sonar_output_post_status(sonar_output *output, const sonar_status *status) {
     pthread_mutex_lock(&output->lock);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The output thread's socket and who is at its other end: subscriptions, sending, and readers that
- * hold too much. libzmq drops for a subscriber whose queue is full; sending never waits. Called by
- * publisher.c and messages.c. */
+/* The output thread's socket and its peers: subscriptions, sending, and readers that hold too much
+ * memory. libzmq drops messages for a subscriber whose queue is full, so sending never waits.
+ * Called by publisher.c and messages.c. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,13 +9,13 @@
 #include "output/internal.h"
 
 enum {
-    MESSAGE_BYTES_MOST = 128,   /* of what a peer may send: a handshake or a topic */
-    SUBSCRIPTIONS_PER_TURN = 64 /* so that a flood of them cannot starve the results */
+    MESSAGE_BYTES_MOST = 128,   /* limit of a message from a peer: a handshake or a topic */
+    SUBSCRIPTIONS_PER_TURN = 64 /* a flood of subscriptions cannot delay the results */
 };
 
 sonar_code sonar_output_open(sonar_output *output, sonar_error *err) {
     const char *endpoint = output->spec.endpoint;
-    const int every_subscribe = 1; /* why not VERBOSER: topic.h */
+    const int every_subscribe = 1; /* topic.h explains why not VERBOSER */
     const sonar_socket_spec spec = {.type = ZMQ_XPUB,
                                     .messages = output->spec.high_water_mark,
                                     .message_bytes = MESSAGE_BYTES_MOST,
@@ -44,9 +44,9 @@ sonar_code sonar_output_open(sonar_output *output, sonar_error *err) {
     return SONAR_OK;
 }
 
-/* What libzmq still holds for slow peers gets the rest of the time to stop, and a moment at least:
- * with none, a message half of which is on its way is cut off, and libzmq 4.3.4 aborts if the peer
- * leaves just then (clean_pipes in session_base.cpp wants the other half). */
+/* Messages that libzmq still holds for slow peers get the rest of the time to stop, and a moment at
+ * least. Without it a partly sent message is cut off, and libzmq 4.3.4 aborts if the peer
+ * disconnects at that moment (clean_pipes in session_base.cpp expects the rest). */
 void sonar_output_close(sonar_output *output) {
     enum { LEAST_MS = 50 };
     if (!output->socket)
@@ -61,8 +61,8 @@ void sonar_output_close(sonar_output *output) {
 
 /* ---- subscriptions --------------------------------------------------------------------------- */
 
-/* libzmq keeps every subscription for as long as the connection lasts: whoever wants too much is
- * hung up on. */
+/* libzmq keeps every subscription as long as the connection lasts, so a peer with too many is
+ * disconnected. */
 static void take_subscription(sonar_output *output, zmq_msg_t *message) {
     const uint8_t *data = zmq_msg_data(message);
     size_t bytes = zmq_msg_size(message);
@@ -79,7 +79,9 @@ static void take_subscription(sonar_output *output, zmq_msg_t *message) {
 void sonar_output_read_subscriptions(sonar_output *output) {
     zmq_msg_t message;
     zmq_msg_init(&message);
-    sonar_peers_tick(output->peers, sonar_monotonic_ns()); /* whose subscriptions they are */
+    sonar_peers_tick(output->peers,
+                     sonar_monotonic_ns()); /* first updates the peers, so that the subscriptions
+                                               can be assigned to them */
     for (int i = 0; i < SUBSCRIPTIONS_PER_TURN; i++) {
         if (zmq_msg_recv(&message, output->socket, ZMQ_DONTWAIT) < 0)
             break;
@@ -124,8 +126,8 @@ void sonar_output_send(sonar_output *output, sonar_surface surface, char *header
 
 /* ---- peers ----------------------------------------------------------------------------------- */
 
-/* Readers come back by themselves; what was queued for them is lost. False if the socket cannot be
- * opened again: libzmq closes it in its own time, and until then its endpoint is in use. */
+/* Readers reconnect by themselves; messages queued for them are lost. False if the socket cannot be
+ * reopened: libzmq closes it asynchronously, and until then its endpoint is in use. */
 static bool reopen(sonar_output *output, int64_t now_ns) {
     const int64_t patience_ns = 30000000000;
     sonar_error err;
@@ -135,7 +137,7 @@ static bool reopen(sonar_output *output, int64_t now_ns) {
     return now_ns - output->closed_ns < patience_ns;
 }
 
-/* More memory of what waits for them than readers may cause. */
+/* True if messages waiting for readers take more memory than allowed. */
 static bool holds_too_much(sonar_output *output, size_t connected, int64_t now_ns) {
     if (!output->spec.memory)
         return false;
