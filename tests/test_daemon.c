@@ -797,8 +797,8 @@ Test(daemon, an_index_of_frames_is_named_and_that_no_window_comes) {
                      SENSORS - 1);
     message m;
     const cJSON *c = ward_await(&w, "windows_stalled", &m);
-    cr_expect(strstr(text_of(c, "text"), "of the next one's 2048 samples have come"), "%s",
-              text_of(c, "text"));
+    cr_expect(strstr(text_of(c, "text"), "of the next window's 2048 samples have been received"),
+              "%s", text_of(c, "text"));
     cr_expect_str_eq(
         text_of(cJSON_GetArrayItem(cJSON_GetObjectItem(m.head, "conditions"), 0), "code"),
         "sample_index", "the cause comes first");

@@ -431,7 +431,7 @@ Test(health, samples_that_came_before_are_told) {
     p->status.ingest.samples_repeated += 4 * FRAME * CHANNELS;
     p->status.ingest.samples_stored -= 4 * FRAME * CHANNELS;
     look(p);
-    expect(p, "degraded", "50 % of the samples had come before: frames or blocks overlap");
+    expect(p, "degraded", "50 % of the samples had been received before: frames or blocks overlap");
     look(p), expect(p, "ok", "");
 }
 
@@ -532,7 +532,7 @@ Test(health, a_block_far_behind_is_told_with_what_is_allowed) {
     const sonar_condition *c = find(p, SONAR_CONDITION_BLOCKS_APART);
     cr_assert(c, "%s", p->status.text);
     cr_expect_str_eq(c->text,
-                     "samples of channels 0-31 lie 0.99 s behind the newest, max_skew_ms is 250");
+                     "samples of channels 0-31 lag 0.99 s behind the newest, max_skew_ms is 250");
     cr_expect_float_eq(p->status.stream.block_skew_s, 0.99, 1e-3);
     p = patient_of(2);
     p->block[1].delay_s = 0.3; /* max_skew and a frame are more */
@@ -548,8 +548,9 @@ Test(health, windows_that_never_complete_are_told_with_the_reason) {
         p->stream.window_sample = p->stream.newest_sample, look(p);
     const sonar_condition *c = find(p, SONAR_CONDITION_WINDOWS_STALLED);
     cr_assert(c);
-    cr_expect_str_eq(c->text, "no window for 10.0 s: 8000 of the next one's 1048576 samples have "
-                              "come");
+    cr_expect_str_eq(c->text,
+                     "no window for 10.0 s: 8000 of the next window's 1048576 samples have "
+                     "been received");
     sonar_channel_set_add(&p->stream.awaited, 5, 3);
     p->stream.window_sample = p->stream.newest_sample, look(p);
     c = find(p, SONAR_CONDITION_WINDOWS_STALLED);
@@ -584,7 +585,7 @@ Test(health, utc_in_another_unit_is_named) {
         char text[100];
         p->block[0].unit_ns = unit[i].factor;
         look_for(p, 5);
-        snprintf(text, sizeof text, "UTC seems to be in %s: it has to be in ns since 1970",
+        snprintf(text, sizeof text, "UTC seems to be in %s: it must be in ns since 1970",
                  unit[i].name);
         const sonar_condition *c = find(p, SONAR_CONDITION_CLOCK_UNIT);
         cr_assert(c, "%s: %s", unit[i].name, p->status.text);
@@ -613,7 +614,7 @@ Test(health, each_digitisers_clock_is_judged_by_itself) {
     p->block[1].unit_ns = 1000;
     look_for(p, 3);
     const sonar_condition *c = find(p, SONAR_CONDITION_CLOCK_UNIT);
-    cr_expect_str_eq(c->text, "UTC of channels 32-63 seems to be in microseconds: it has to be in "
+    cr_expect_str_eq(c->text, "UTC of channels 32-63 seems to be in microseconds: it must be in "
                               "ns since 1970");
     c = find(p, SONAR_CONDITION_CLOCK_OFFSET);
     cr_expect_str_eq(c->text, "UTC of channels 0-31 is 2.00 h ahead of this machine's clock");
@@ -670,9 +671,10 @@ Test(health, recordings_with_names_of_the_future_are_worth_a_notice) {
     patient *p = well();
     look_for(p, 3), expect(p, "ok", "");
     p->status.record.counters.future = 3;
-    look(p), expect(p, "ok",
-                    "3 recorded segments have names of the future: the clock was wrong when they "
-                    "were made, or is wrong now");
+    look(p),
+        expect(p, "ok",
+               "3 recorded segments have names later than the clock: the clock was wrong when they "
+               "were made, or is wrong now");
     cr_expect_eq(find(p, SONAR_CONDITION_RECORDING_CLOCK)->value, 3);
     p->status.record.counters.future = 0;
     look(p), expect(p, "ok", "");
@@ -818,7 +820,7 @@ Test(health, samples_that_come_later_and_later_are_told_with_and_without_utc) {
         look(p);
         const sonar_condition *c = find(p, SONAR_CONDITION_SAMPLES_LATE);
         cr_assert(c, "%s", p->status.text);
-        cr_expect_str_eq(c->text, "samples come 14.0 s late: load 1.00");
+        cr_expect_str_eq(c->text, "samples arrive 14.0 s late: load 1.00");
         cr_expect_str_eq(p->status.health, "degraded");
     }
 }
@@ -827,7 +829,7 @@ Test(health, samples_that_are_old_from_the_start_may_be_the_clocks_fault) {
     patient *p = well();
     p->block[0].clock_s = -14;
     look_for(p, 3);
-    expect(p, "degraded", "samples are 14.0 s old by their UTC when they come");
+    expect(p, "degraded", "samples are 14.0 s old by their UTC on arrival");
     cr_expect_float_eq(p->status.stream.age_s, 14.01, 1e-3);
     p->block[0].clock_s = -1.9;
     look(p), expect(p, "degraded", "UTC has jumped forward by 12.1 s against the sample index");
@@ -840,12 +842,12 @@ Test(health, results_late_after_their_samples_are_told) {
     p->status.latency.last_us[2] = 2.7e6; /* 2 s, a hop and max_skew are more */
     look(p), expect(p, "ok", "");
     p->status.latency.last_us[2] = 14e6;
-    look(p), expect(p, "degraded", "results come 14.0 s after their samples: load 1.00");
+    look(p), expect(p, "degraded", "results lag 14.0 s behind their samples: load 1.00");
     cr_expect_float_eq(p->status.condition[0].limit, 2.762, 1e-9);
     p->status.latency.last_us[2] = NAN; /* none came */
     look(p), expect(p, "ok", "");
     p->facts.busy_since_ns = p->facts.now_ns - 9 * second;
-    look(p), expect(p, "degraded", "results come 10.0 s after their samples: load 1.00");
+    look(p), expect(p, "degraded", "results lag 10.0 s behind their samples: load 1.00");
 }
 
 /* While a frame waits for the data thread the digitiser is not silent. */
@@ -934,7 +936,7 @@ Test(health, training_says_since_when) {
     patient *p = well();
     look_for(p, 2);
     p->facts.training_since_ns = p->facts.now_ns - 4 * second;
-    look(p), expect(p, "degraded", "training, as it was asked for 5 s ago; no window is processed");
+    look(p), expect(p, "degraded", "training for 5 s; no window is processed");
     cr_expect_float_eq(find(p, SONAR_CONDITION_TRAINING)->value, 5, 1e-9);
     p->facts.training_since_ns = 0;
     look(p), expect(p, "ok", "");
@@ -1065,9 +1067,9 @@ Test(health, bad_elements_are_named_and_degrade_while_in_use) {
         "2 sensors dead: 5-6",
         "2 sensors stuck at one value or block: 5-6",
         "2 sensors far louder than the others: 5-6",
-        "2 sensors ridden by mains hum: 5-6",
+        "2 sensors disturbed by mains hum: 5-6",
         "2 sensors clipping: 5-6",
-        "2 sensors with the samples of another: 5-6"};
+        "2 sensors giving the samples of another sensor: 5-6"};
     for (int i = 0; i < SONAR_ELEMENT_FAULTS; i++) {
         patient *p = well();
         add_sensors(&p->status.elements.fault[i], 5, 2, 1);
@@ -1160,7 +1162,7 @@ Test(health, who_is_not_let_in_is_worth_knowing) {
     p->status.output.peers.failed[SONAR_HANDSHAKE_UNFINISHED] += 1;
     look(p);
     expect(p, "ok",
-           "3 connections of digitisers and 2 of readers not let in: unknown_key 4, unfinished 1");
+           "3 connections of digitisers and 2 of readers refused: unknown_key 4, unfinished 1");
     cr_expect_eq(find(p, SONAR_CONDITION_HANDSHAKES_FAILED)->value, 5);
     look(p);
     expect(p, "ok", "");

@@ -208,7 +208,7 @@ Test(navigation, a_heading_that_does_not_come_is_named, .timeout = 600) {
     free(head);
     message_free(&m);
     cr_assert(receive_until(&r.subscriber, "status", "uptime_s", 0, 60000, &m));
-    cr_expect(strstr(text_of(m.head, "text"), "no heading has come yet"), "%s",
+    cr_expect(strstr(text_of(m.head, "text"), "no heading has been received yet"), "%s",
               text_of(m.head, "text"));
     message_free(&m);
     cr_expect_eq(process_wait(sim, 60000), 0);

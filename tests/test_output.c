@@ -79,7 +79,7 @@ static void get_back(size_t many) {
 
 static output_message receive(void *socket) {
     output_message message;
-    cr_assert(output_receive(socket, &message, 10000), "no message came");
+    cr_assert(output_receive(socket, &message, 10000), "no message was received");
     cr_assert_eq(message.parts, 3);
     return message;
 }

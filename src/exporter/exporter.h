@@ -11,12 +11,13 @@
 
 typedef struct sonar_exporter sonar_exporter;
 
-/* address: as sonar_loopback_read takes it. SONAR_EUNAVAILABLE: built without libmicrohttpd, or the
- * port is taken; SONAR_ENOMEM. Control thread, as all of these. */
+/* address: in the form that sonar_loopback_read accepts. SONAR_EUNAVAILABLE: built without
+ * libmicrohttpd, or the port is taken; SONAR_ENOMEM. Control thread, like all functions here but
+ * `print`. */
 sonar_code sonar_exporter_create(const char *address, sonar_exporter **exporter, sonar_error *err);
-/* The address it listens on, with the port that the system chose for port 0. */
+/* The port that it listens on; the system chooses one if the address has port 0. */
 uint16_t sonar_exporter_port(const sonar_exporter *exporter);
-/* Copies the status; a NULL exporter is ignored. */
+/* Copies the status for later answers. A NULL exporter is ignored. */
 void sonar_exporter_post(sonar_exporter *exporter, const sonar_status *status,
                          const sonar_ingest_report *stream);
 /* Ends the thread and all connections. */

@@ -14,7 +14,8 @@
 #include <sys/socket.h>
 
 enum { CONNECTIONS_MOST = 8, IDLE_S = 5, REQUEST_BYTES = 16384 };
-static const int64_t request_within_ns = 4000000000; /* plus a second until it is checked */
+static const int64_t request_within_ns =
+    4000000000; /* checked once a second, so up to a second more */
 
 typedef struct connection {
     bool open;
@@ -106,7 +107,7 @@ static enum MHD_Result handle(void *arg, struct MHD_Connection *connection, cons
         return answer(connection, MHD_HTTP_METHOD_NOT_ALLOWED, plain, "only GET is answered\n");
     const bool metrics = !strcmp(path, "/metrics");
     if (!metrics && strcmp(path, "/healthz") != 0)
-        return answer(connection, MHD_HTTP_NOT_FOUND, plain, "there are /metrics and /healthz\n");
+        return answer(connection, MHD_HTTP_NOT_FOUND, plain, "available: /metrics and /healthz\n");
     if (!look(e))
         return answer(connection, MHD_HTTP_SERVICE_UNAVAILABLE, plain, "starting\n");
     return metrics ? answer_metrics(e, connection) : answer_health(&e->seen.status, connection);

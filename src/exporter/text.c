@@ -60,7 +60,8 @@ static void put_metric(const sonar_metric *m, const sonar_status *status, FILE *
 
 /* ---- times ----------------------------------------------------------------------------------- */
 
-/* labels: "" or "stage=\"dft\",". An edge excludes values equal to it, by a nanosecond. */
+/* labels: "" or "stage=\"dft\",". A value equal to an edge counts above it; this differs from
+ * Prometheus's rule by a nanosecond. */
 static void put_histogram(FILE *to, const char *name, const char *labels,
                           const sonar_percentiles *times) {
     const int length = (int)strlen(labels) - (*labels != '\0');
@@ -76,10 +77,11 @@ static void put_histogram(FILE *to, const char *name, const char *labels,
 
 static void put_times(const sonar_status *status, FILE *to) {
     char labels[64];
-    begin(to, "sonard_latency_seconds", "histogram", "From the last sample in to published");
+    begin(to, "sonard_latency_seconds", "histogram",
+          "From the arrival of the last sample to publication");
     put_histogram(to, "sonard_latency_seconds", "", &status->latency);
     begin(to, "sonard_latency_part_seconds", "summary",
-          "Where that time goes: the parts add up to the whole");
+          "Parts of that time; they add up to the whole");
     for (int i = 0; i < SONAR_LATENCY_PARTS; i++)
         fprintf(to,
                 "sonard_latency_part_seconds_sum{part=\"%s\"} %.17g\n"
@@ -87,7 +89,7 @@ static void put_times(const sonar_status *status, FILE *to) {
                 sonar_latency_parts.name[i], status->latency_part[i].sum_s,
                 sonar_latency_parts.name[i], status->latency_part[i].count);
     begin(to, "sonard_stage_seconds", "histogram",
-          "Time of a stage for a window: of the host, waiting, copying, of the device");
+          "Time of a stage per window, by part: host, waiting, copying, device");
     for (int s = 0; s < SONAR_TIMED_STAGES; s++)
         for (int part = 0; part < SONAR_STAGE_PARTS; part++) {
             if (!status->stage[s][part].count)
@@ -104,7 +106,7 @@ static void put_blocks(const sonar_ingest_report *stream, FILE *to) {
     static const struct {
         const char *name, *help;
         size_t offset;
-    } row[] = {{"sonard_block_frames_total", "Frames of a channel block that were accepted",
+    } row[] = {{"sonard_block_frames_total", "Accepted frames of a channel block",
                 offsetof(sonar_block_totals, frames)},
                {"sonard_block_received_bytes_total", "Bytes of these frames with their headers",
                 offsetof(sonar_block_totals, bytes)},
@@ -115,10 +117,10 @@ static void put_blocks(const sonar_ingest_report *stream, FILE *to) {
                 "Channel-samples of these frames that were new",
                 offsetof(sonar_block_totals, stored)},
                {"sonard_block_samples_late_total",
-                "Channel-samples of these frames, of windows that were decided",
+                "Channel-samples of these frames, for windows that were already offered or dropped",
                 offsetof(sonar_block_totals, late)},
                {"sonard_block_samples_missing_total",
-                "Channel-samples of the block's used channels that windows lacked",
+                "Channel-samples of the block's used channels, missing in windows",
                 offsetof(sonar_block_totals, missing)}};
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         begin(to, row[i].name, "counter", row[i].help);
@@ -136,13 +138,13 @@ static void put_clocks(const sonar_status *status, FILE *to) {
         const char *name, *help;
         size_t offset;
     } row[] = {{"sonard_block_age_seconds",
-                "Age of a channel block's newest sample by its UTC when it came",
+                "Age of a channel block's newest sample on arrival, by its UTC",
                 offsetof(sonar_block_clock, age_s)},
                {"sonard_block_clock_offset_seconds",
-                "The least of these ages: what delay does not explain",
+                "The least of these ages, which delay does not explain",
                 offsetof(sonar_block_clock, offset_s)},
                {"sonard_block_clock_skew_seconds",
-                "By which the block's UTC is ahead of that of the lowest channel, for one index",
+                "Lead of the block's UTC over that of the lowest channel, at one index",
                 offsetof(sonar_block_clock, skew_s)}};
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         begin(to, row[i].name, "gauge", row[i].help);
@@ -181,7 +183,8 @@ static void put_health(const sonar_status *status, FILE *to) {
 
 void sonar_exporter_print(const sonar_status *status, const sonar_ingest_report *stream, FILE *to) {
     put_health(status, to);
-    for (size_t i = 0; i < sonar_metrics_count; i++) /* times are histograms here */
+    for (size_t i = 0; i < sonar_metrics_count;
+         i++) /* spreads and times are exported as histograms and summaries above */
         if (strcmp(sonar_metrics[i].unit, "us") != 0)
             put_metric(&sonar_metrics[i], status, to);
     put_times(status, to);

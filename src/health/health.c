@@ -45,7 +45,7 @@ const char *sonar_health_span(double seconds, char text[32]) {
 
 /* ---- frames ---------------------------------------------------------------------------------- */
 
-/* What this daemon would have accepted, for the causes that a configuration can fix, and the
+/* For causes that a configuration can fix, adds what this daemon would have accepted, and the
  * digitiser of the last refused frame; came == NULL: unknown. */
 static void explain(const sonar_config *c, sonar_frame_cause cause, const sonar_refused *came,
                     char text[96]) {
@@ -73,7 +73,7 @@ static void explain(const sonar_config *c, sonar_frame_cause cause, const sonar_
     }
 }
 
-/* Refused frames, by the most frequent cause. */
+/* Refused frames; the sentence names the most frequent cause. */
 static void judge_frames(sonar_health *h, const sonar_health_facts *facts, sonar_status *status) {
     const sonar_ingest_counters *now = &status->ingest, *seen = &h->seen.ingest;
     uint64_t most = 0, fresh = 0;
@@ -142,7 +142,7 @@ static void judge_handshakes(sonar_health *h, const sonar_health_facts *facts,
     }
     if (senders || readers)
         sonar_health_report(status, SONAR_CONDITION_HANDSHAKES_FAILED, SONAR_NOTICE,
-                            "%llu connections of digitisers and %llu of readers not let in: %s",
+                            "%llu connections of digitisers and %llu of readers refused: %s",
                             (unsigned long long)senders, (unsigned long long)readers, causes)
             ->value = (double)(senders + readers);
 }
@@ -169,7 +169,8 @@ static void judge_silence(sonar_health *h, const sonar_health_facts *facts, sona
 
 /* ---- windows and results --------------------------------------------------------------------- */
 
-/* A flood: more samples than the array is configured to send may exceed any computer. */
+/* Names a flood as the cause: more samples than the array is configured to send may exceed any
+ * computer's capacity. */
 static void explain_overload(const sonar_health *h, char text[96]) {
     if (h->burst_hz > 1.1 * h->config->fs_hz)
         snprintf(text, 96, "windows dropped: samples arrive at %.0f/s, fs_hz is %g",
@@ -197,9 +198,9 @@ static void judge_ranks(const sonar_health *h, sonar_status *status) {
         return;
     sonar_condition *c = sonar_health_report(
         status, SONAR_CONDITION_RANKS_ABSENT, SONAR_DEGRADED,
-        "rank %zu on %s, channels %u-%u, had nothing of %llu windows%s", worst, r->host,
+        "rank %zu on %s, channels %u-%u, had no samples of %llu windows%s", worst, r->host,
         r->first_channel, r->first_channel + r->channels - 1, (unsigned long long)most,
-        absent > 1 ? ", and others lacked some, too" : "");
+        absent > 1 ? ", and others lacked some too" : "");
     c->value = (double)most;
     sonar_channel_set_add(&c->channels, r->first_channel, r->channels);
 }
@@ -213,16 +214,15 @@ static void judge_counters(sonar_health *h, const sonar_health_facts *facts, son
         size_t counter;
         const char *what;
     } row[] = {
-        {SONAR_CONDITION_RESTARTED, SONAR_DEGRADED, AT(ingest.restarts),
-         "new beginnings of the stream"},
+        {SONAR_CONDITION_RESTARTED, SONAR_DEGRADED, AT(ingest.restarts), "restarts of the stream"},
         {SONAR_CONDITION_DISCONTINUITY, SONAR_DEGRADED, AT(ingest.discontinuities),
-         "frames follow a gap, the digitiser says"},
+         "frames are flagged by the digitiser as following a gap"},
         {SONAR_CONDITION_DIGITISER_OVERLOAD, SONAR_DEGRADED, AT(ingest.digitiser_overload),
-         "frames hold an overload, the digitiser says"},
+         "frames are flagged by the digitiser as overloaded"},
         {SONAR_CONDITION_CLOCK_UNSYNCHRONISED, SONAR_NOTICE, AT(ingest.clock_unsynchronised),
-         "frames from a clock that is not synchronised, the digitiser says"},
+         "frames are flagged by the digitiser: its clock is not synchronised"},
         {SONAR_CONDITION_HELD_BACK, SONAR_NOTICE, AT(ingest.frames_held),
-         "frames had to wait for computing (overload: block)"},
+         "frames waited for computing (overload: block)"},
         {SONAR_CONDITION_WINDOWS_FAILED, SONAR_DEGRADED, AT(windows_failed), "windows failed"},
         {SONAR_CONDITION_WINDOWS_OVERLOAD, SONAR_DEGRADED,
          AT(ingest.windows_dropped[SONAR_WINDOW_OVERLOAD]), NULL},
@@ -232,7 +232,7 @@ static void judge_counters(sonar_health *h, const sonar_health_facts *facts, son
         {SONAR_CONDITION_WINDOWS_SKIPPED, SONAR_DEGRADED,
          AT(ingest.windows_dropped[SONAR_WINDOW_SKIPPED]), "windows skipped: the stream jumped"},
         {SONAR_CONDITION_WINDOWS_SHED, SONAR_DEGRADED,
-         AT(ingest.windows_dropped[SONAR_WINDOW_SHED]), "windows given up: receiving is too slow"},
+         AT(ingest.windows_dropped[SONAR_WINDOW_SHED]), "windows dropped: receiving is too slow"},
         {SONAR_CONDITION_RESULTS_DROPPED, SONAR_DEGRADED, AT(output.results_dropped),
          "results dropped: sending is too slow"},
         {SONAR_CONDITION_MESSAGES_FAILED, SONAR_DEGRADED, AT(output.messages_failed),
@@ -251,8 +251,8 @@ static void judge_counters(sonar_health *h, const sonar_health_facts *facts, son
     }
 }
 
-/* Single bins may end above the tolerance, which their window's header reports. More than one in a
- * hundred means that the limit of sweeps is too low. */
+/* Single bins may end above the tolerance; the header of their window reports this. More than one
+ * bin in a hundred means that the limit of sweeps is too low. */
 static void judge_mvdr(sonar_health *h, const sonar_health_facts *facts, sonar_status *status) {
     const uint64_t bins = status->mvdr_bins - h->seen.mvdr_bins;
     const uint64_t short_of = status->mvdr_bins_not_converged - h->seen.mvdr_bins_not_converged;
@@ -285,10 +285,11 @@ static void judge_recording(sonar_health *h, const sonar_health_facts *facts,
                             now->kind == SONAR_RECORD_RAW ? "samples" : "messages")
             ->value = (double)lost;
     if (now->counters.future)
-        sonar_health_report(status, SONAR_CONDITION_RECORDING_CLOCK, SONAR_NOTICE,
-                            "%llu recorded segments have names of the future: the clock was wrong "
-                            "when they were made, or is wrong now",
-                            (unsigned long long)now->counters.future)
+        sonar_health_report(
+            status, SONAR_CONDITION_RECORDING_CLOCK, SONAR_NOTICE,
+            "%llu recorded segments have names later than the clock: the clock was wrong "
+            "when they were made, or is wrong now",
+            (unsigned long long)now->counters.future)
             ->value = (double)now->counters.future;
 }
 
@@ -321,7 +322,7 @@ static void judge_training(sonar_health *h, const sonar_health_facts *facts, son
         return;
     const double for_s = (double)(facts->now_ns - facts->training_since_ns) * 1e-9;
     sonar_health_report(status, SONAR_CONDITION_TRAINING, SONAR_DEGRADED,
-                        "training, as it was asked for %.0f s ago; no window is processed", for_s)
+                        "training for %.0f s; no window is processed", for_s)
         ->value = for_s;
 }
 
@@ -336,7 +337,7 @@ static void judge_heading(sonar_health *h, const sonar_health_facts *facts, sona
             ->value = n->age_s;
     else
         sonar_health_report(status, SONAR_CONDITION_HEADING_STALE, SONAR_DEGRADED,
-                            "no heading has come yet");
+                            "no heading has been received yet");
 }
 
 /* ---- elements -------------------------------------------------------------------------------- */
@@ -347,8 +348,7 @@ _Static_assert(SONAR_CONDITION_ELEMENTS_DEAD + SONAR_ELEMENT_FAULTS ==
                    SONAR_CONDITION_ELEMENTS_MASKED,
                "conditions in the order of the faults");
 
-/* The samples do not show whether the sea is quiet or the amplifiers have no power, but they do
- * show that there is hardly any signal. */
+/* A quiet sea and unpowered amplifiers look alike in the samples; both leave hardly any signal. */
 static void judge_quiet(const sonar_element_health *e, sonar_status *status) {
     char sensors[80];
     if (!e->quiet)
@@ -356,7 +356,7 @@ static void judge_quiet(const sonar_element_health *e, sonar_status *status) {
     sonar_channel_set_print(&e->still.sensors, sensors, sizeof sensors);
     const uint32_t still = e->still.sensors.count;
     sonar_condition *c = sonar_health_report(status, SONAR_CONDITION_ELEMENTS_QUIET, SONAR_DEGRADED,
-                                             "half the sensors or more hardly move, by less than "
+                                             "at least half the sensors hardly vary, by less than "
                                              "half a step of the converter: no power, "
                                              "no signal or too low a gain%s%s",
                                              still ? "; constant: " : "", still ? sensors : "");
@@ -364,7 +364,7 @@ static void judge_quiet(const sonar_element_health *e, sonar_status *status) {
     c->channels = e->still.channels;
 }
 
-/* Masked sensors no longer affect the beams. */
+/* Masked sensors no longer affect the beams, so they do not degrade the health. */
 static void judge_elements(sonar_health *h, const sonar_health_facts *facts, sonar_status *status) {
     static const char *const what[] = {SONAR_ELEMENT_FAULT_ROWS(WHAT) "masked automatically"};
     const sonar_element_health *e = &status->elements;
@@ -448,7 +448,7 @@ static void note_durations(sonar_health *h, const sonar_health_facts *facts, son
     memcpy(h->since_ns, since_ns, sizeof since_ns);
 }
 
-/* Joins the sentences of as many conditions as fit completely. */
+/* Joins the sentences of as many conditions as fit in full. */
 static void put_in_words(sonar_status *status) {
     size_t used = 0, i = 0;
     for (; i < status->conditions; i++) {
@@ -478,7 +478,7 @@ static void judge_all(sonar_health *h, const sonar_health_facts *facts, sonar_st
              worst == SONAR_NOTICE ? "ok" : sonar_condition_severity_name(worst));
 }
 
-/* ---- a look ---------------------------------------------------------------------------------- */
+/* ---- one call -------------------------------------------------------------------------------- */
 
 void sonar_health_judge(sonar_health *h, const sonar_host *host, const sonar_health_facts *facts,
                         sonar_status *status) {

@@ -6,8 +6,8 @@
 #include "core/core.h"
 #include "health/health.h"
 
-/* An episode ends after this much time without a degraded call, so losses every other second are
- * one episode. A daemon that was just started has as long until its first samples. */
+/* An episode ends after this much time without a degraded call, so that losses every other second
+ * form one episode. A daemon that was just started waits first_samples_ns for its first samples. */
 static const int64_t well_for_ns = 5000000000, first_samples_ns = 30000000000;
 
 static void open_episode(sonar_health *h, int64_t now_ns) {
@@ -77,15 +77,15 @@ static void close_episode(sonar_health *h, const sonar_host *host, const char *n
 }
 
 /* True if it has conditions that this episode has not logged yet. */
-static bool tell_news(sonar_health *h, const sonar_status *status) {
-    bool news = h->cause != SONAR_FRAME_CAUSES && h->cause != h->logged;
+static bool note_new_conditions(sonar_health *h, const sonar_status *status) {
+    bool is_new = h->cause != SONAR_FRAME_CAUSES && h->cause != h->logged;
     h->logged = h->cause == SONAR_FRAME_CAUSES ? h->logged : h->cause;
     for (size_t i = 0; i < status->conditions; i++) {
         const sonar_condition *c = &status->condition[i];
-        news |= c->severity == SONAR_DEGRADED && !h->episode.told[c->code];
-        h->episode.told[c->code] = true;
+        is_new |= c->severity == SONAR_DEGRADED && !h->episode.logged[c->code];
+        h->episode.logged[c->code] = true;
     }
-    return news;
+    return is_new;
 }
 
 /* A degraded state is logged when it begins, when it gets another cause and, with its losses, some
@@ -97,24 +97,24 @@ static void log_degraded(sonar_health *h, const sonar_host *host, int64_t now_ns
     h->episode.bad_ns = now_ns;
     char where[64];
     snprintf(where, sizeof where, "health.%s", sonar_condition_name(status->condition[0].code));
-    if (tell_news(h, status))
+    if (note_new_conditions(h, status))
         sonar_log(host, SONAR_WARN, where, "degraded: %s", status->text);
 }
 
-/* Missing samples are a warning, both when they end and when they do not begin. True: it was logged
- * now. */
+/* Missing samples are logged as a warning, both when they stop coming and when none come after the
+ * start. Returns true if it was logged now. */
 static bool log_silence(sonar_health *h, const sonar_host *host, int64_t now_ns,
                         const sonar_status *status) {
     if (strcmp(status->health, "waiting") != 0) {
         h->silence_ns = 0;
-        h->silence_told = false;
+        h->silence_logged = false;
         return false;
     }
     h->silence_ns = h->silence_ns ? h->silence_ns : now_ns;
     const bool began = status->ingest.last_frame_ns != 0;
-    if (h->silence_told || (!began && now_ns - h->silence_ns < first_samples_ns))
+    if (h->silence_logged || (!began && now_ns - h->silence_ns < first_samples_ns))
         return false;
-    h->silence_told = true;
+    h->silence_logged = true;
     sonar_log(host, SONAR_WARN, "health.no_samples", "waiting: %s", status->text);
     return true;
 }

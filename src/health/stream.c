@@ -9,15 +9,16 @@
 #include "health/health.h"
 
 /* The limits of docs/running.md. */
-static const double rate_share = 0.01, rate_slack_s = 0.5; /* off by more than both */
-static const double flood = 1.1;                           /* times fs_hz, in a second */
-static const double rate_sure_share = 0.005;               /* considered right again below this */
-static const double late_s = 2;                            /* in addition to the normal value */
-static const double ahead_s = 1, behind_s = 60;            /* a clock's offset */
+static const double rate_share = 0.01,
+                    rate_slack_s = 0.5;      /* the rate is wrong if it is off by more than both */
+static const double flood = 1.1;             /* times fs_hz, in a second */
+static const double rate_sure_share = 0.005; /* considered right again below this */
+static const double late_s = 2;              /* in addition to the normal delay */
+static const double ahead_s = 1, behind_s = 60; /* a clock's offset */
 static const double clock_skew_s = 0.1, clock_step_s = 0.1;
 static const double stalled_s = 2;       /* in addition to a window's duration */
-static const double recording_s = 86400; /* older than a recording may be */
-/* s per s: how fast least values may follow a clock */
+static const double recording_s = 86400; /* older than this, samples may come from a recording */
+/* s per s: how fast the smallest values may follow a clock */
 static const double age_leak = 0.1, drift_leak = 0.01;
 static const int64_t point_ns = 5000000000;
 
@@ -29,11 +30,11 @@ struct look {
     sonar_status *status;
     double fs_hz, elapsed_s;           /* since the last call */
     size_t order[SONAR_BLOCKS_MOST];   /* of the blocks, by first channel */
-    double age_s[SONAR_BLOCKS_MOST];   /* of a block's newest sample when it came, by UTC */
-    double drift_s[SONAR_BLOCKS_MOST]; /* how much later it came than the earliest one */
+    double age_s[SONAR_BLOCKS_MOST];   /* age of a block's newest sample on arrival, by UTC */
+    double drift_s[SONAR_BLOCKS_MOST]; /* how much later it came than the earliest sample */
     double rate_hz[SONAR_BLOCKS_MOST];
     double skew_s[SONAR_BLOCKS_MOST]; /* by UTC ahead of the first block, for one index */
-    double step_s[SONAR_BLOCKS_MOST]; /* of UTC against the index, since the last call */
+    double step_s[SONAR_BLOCKS_MOST]; /* step of UTC against the index since the last call */
     bool wrong[SONAR_BLOCKS_MOST];    /* internal to the judge */
 };
 
@@ -99,8 +100,8 @@ static double excess_s(const struct look *l, const sonar_block_report *block, ui
     return (double)(block->end_ns - ns) * 1e-9 - (double)(block->end_sample - sample) / l->fs_hz;
 }
 
-/* Age by UTC; and by the index alone, from an unknown origin, so that only its growth is
- * meaningful. A recording is played at any pace, and may have any age. */
+/* Measures the age by UTC, and the age by the index alone, whose origin is unknown, so that only
+ * its growth is meaningful. A recording may be played at any pace and have any age. */
 static void measure_age(struct look *l, size_t i, sonar_block_watch *watch) {
     const sonar_block_report *block = &l->stream->block[i];
     if (block->replay)
@@ -120,8 +121,8 @@ static double between_s(const struct look *l, uint64_t from, uint64_t to) {
     return to >= from ? (double)(to - from) / l->fs_hz : -(double)(from - to) / l->fs_hz;
 }
 
-/* By how much UTC moved beyond both the index and the time of arrival. An index at a wrong rate, or
- * late frames, are no step. */
+/* By how much UTC moved beyond both the index and the time of arrival. An index at a wrong rate is
+ * not a step, and late frames are not one either. */
 static double step_between_s(const struct look *l, const sonar_block_watch *seen,
                              const sonar_block_report *now) {
     const double utc_s = (double)(now->end_utc_ns - seen->seen_utc_ns) * 1e-9;
@@ -162,8 +163,8 @@ static void measure_rate(struct look *l, size_t i, sonar_block_watch *watch) {
         push_point(watch, block);
 }
 
-/* Samples per second and channel since the last call, less one frame, which may have come just in
- * time. Independent of timelines, so that it also holds where a flood of samples makes the stream
+/* Samples per second and channel since the last call, without one frame, which may have come just
+ * in time. Independent of timelines, so that it also works if a flood of samples makes the stream
  * jump. */
 static double measure_burst(const struct look *l) {
     const sonar_ingest_counters *now = &l->status->ingest, *seen = &l->h->seen.ingest;
@@ -186,7 +187,7 @@ static void measure(struct look *l) {
         l->age_s[i] = l->drift_s[i] = l->rate_hz[i] = l->skew_s[i] = NAN;
         l->step_s[i] = 0;
         if (!l->stream->block[i].frames || is_silent(l, &l->stream->block[i]))
-            continue; /* earlier faults of samples that no longer come do not count */
+            continue; /* earlier faults of samples that are no longer received do not count */
         measure_step(l, i, &l->h->watch[i]);
         measure_age(l, i, &l->h->watch[i]);
         measure_rate(l, i, &l->h->watch[i]);
@@ -216,7 +217,7 @@ static bool rate_is_wrong(const struct look *l, size_t i) {
     return false;
 }
 
-/* Far more samples come than the array is configured to send. */
+/* Far more samples are received than the array is configured to send. */
 static bool is_flood(const struct look *l) {
     return l->h->burst_hz > flood * l->fs_hz;
 }
@@ -241,7 +242,8 @@ static void judge_rate(struct look *l) {
         if (l->wrong[i] && !(fabs(l->rate_hz[i] - l->fs_hz) <= fabs(worst_hz - l->fs_hz)))
             worst_hz = l->rate_hz[i];
     }
-    if (!wrong && is_flood(l) && has_overrun(l)) /* no time to measure over a longer period */
+    if (!wrong && is_flood(l) &&
+        has_overrun(l)) /* not enough time to measure over a longer period */
         worst_hz = l->h->burst_hz;
     if (isnan(worst_hz))
         return;
@@ -286,9 +288,10 @@ static void judge_index(struct look *l) {
     uint64_t all = repeated + (now->samples_stored - seen->samples_stored) +
                    (now->samples_late - seen->samples_late);
     if (repeated)
-        sonar_health_report(l->status, SONAR_CONDITION_SAMPLES_REPEATED, SONAR_DEGRADED,
-                            "%.3g %% of the samples had come before: frames or blocks overlap",
-                            100 * (double)repeated / (double)all)
+        sonar_health_report(
+            l->status, SONAR_CONDITION_SAMPLES_REPEATED, SONAR_DEGRADED,
+            "%.3g %% of the samples had been received before: frames or blocks overlap",
+            100 * (double)repeated / (double)all)
             ->value = (double)repeated;
 }
 
@@ -365,7 +368,7 @@ static void judge_apart(struct look *l) {
     sonar_channel_set set = wrong_channels(l);
     sonar_condition *condition =
         sonar_health_report(l->status, SONAR_CONDITION_BLOCKS_APART, SONAR_DEGRADED,
-                            "samples%s lie %.2f s behind the newest, max_skew_ms is %g",
+                            "samples%s lag %.2f s behind the newest, max_skew_ms is %g",
                             whose(l, &set, of), worst_s, l->h->config->max_skew_ms);
     condition->value = worst_s;
     condition->limit = l->h->config->max_skew_ms * 1e-3;
@@ -384,7 +387,7 @@ static void judge_progress(struct look *l) {
     double stalled_for_s = (double)(l->facts->now_ns - since_ns) * 1e-9;
     bool waits =
         in->windows_offered > in->windows_taken + in->windows_dropped[SONAR_WINDOW_OVERLOAD];
-    if (waits || stalled_for_s <= limit_s) /* what waits for the data thread is complete */
+    if (waits || stalled_for_s <= limit_s) /* the data thread has complete windows waiting */
         return;
     char list[60], why[100];
     uint64_t came = stream->newest_sample > stream->window_sample
@@ -394,7 +397,7 @@ static void judge_progress(struct look *l) {
         snprintf(why, sizeof why, "it waits for channels %s",
                  sonar_channel_set_print(&stream->awaited, list, sizeof list));
     else
-        snprintf(why, sizeof why, "%llu of the next one's %zu samples have come",
+        snprintf(why, sizeof why, "%llu of the next window's %zu samples have been received",
                  (unsigned long long)came, c->specs.window_length);
     sonar_condition *condition =
         sonar_health_report(l->status, SONAR_CONDITION_WINDOWS_STALLED, SONAR_DEGRADED,
@@ -437,8 +440,8 @@ static void judge_units(struct look *l) {
     char of[80];
     sonar_channel_set set = wrong_channels(l);
     sonar_health_report(l->status, SONAR_CONDITION_CLOCK_UNIT, SONAR_DEGRADED,
-                        "UTC%s seems to be in %s: it has to be in ns since 1970",
-                        whose(l, &set, of), unit)
+                        "UTC%s seems to be in %s: it must be in ns since 1970", whose(l, &set, of),
+                        unit)
         ->channels = set;
 }
 
@@ -547,8 +550,8 @@ static void judge_replay(struct look *l) {
     condition->channels = set;
 }
 
-/* Fills each digitiser's clock, whether or not it is wrong. */
-static void tell_clocks(struct look *l) {
+/* Fills each digitiser's clock, whether it is wrong or not. */
+static void fill_clocks(struct look *l) {
     for (size_t i = 0; i < l->stream->blocks && i < SONAR_BLOCK_CLOCKS_MOST; i++) {
         const sonar_block_report *block = block_at(l, i);
         const size_t at = l->order[i];
@@ -587,7 +590,7 @@ static void judge_results(struct look *l) {
         return;
     sonar_condition *condition = sonar_health_report(
         l->status, SONAR_CONDITION_RESULTS_LATE, SONAR_DEGRADED,
-        "results come %.1f s after their samples: load %.2f", age_s, l->status->load);
+        "results lag %.1f s behind their samples: load %.2f", age_s, l->status->load);
     condition->value = age_s;
     condition->limit = limit_s;
 }
@@ -610,10 +613,10 @@ static void judge_arrival(struct look *l) {
     sonar_condition *condition =
         drift_s > late_s
             ? sonar_health_report(l->status, SONAR_CONDITION_SAMPLES_LATE, SONAR_DEGRADED,
-                                  "samples%s come %.1f s late: load %.2f", whose(l, &set, of),
+                                  "samples%s arrive %.1f s late: load %.2f", whose(l, &set, of),
                                   worst_s, l->status->load)
             : sonar_health_report(l->status, SONAR_CONDITION_SAMPLES_LATE, SONAR_DEGRADED,
-                                  "samples%s are %.1f s old by their UTC when they come",
+                                  "samples%s are %.1f s old by their UTC on arrival",
                                   whose(l, &set, of), worst_s);
     condition->value = worst_s;
     condition->limit = late_s;
@@ -652,5 +655,5 @@ void sonar_health_judge_stream(sonar_health *h, const sonar_health_facts *facts,
     judge_skew(&l);
     judge_step(&l);
     judge_replay(&l);
-    tell_clocks(&l);
+    fill_clocks(&l);
 }

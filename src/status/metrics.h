@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* The numbers of a status, one row each in metrics.c: counters, levels and measurements. The topic
- * `status` is written from these rows. Tests check that each has a row and is documented. */
+ * `status` is written from these rows. Tests check that each number has a row and is documented. */
 #ifndef SONAR_METRICS_H
 #define SONAR_METRICS_H
 
@@ -27,7 +27,7 @@ typedef struct sonar_metric {
 extern const sonar_metric sonar_metrics[];
 extern const size_t sonar_metrics_count;
 
-/* The number of its values, and the i-th value. */
+/* The number of the metric's values, and its i-th value. */
 size_t sonar_metric_values(const sonar_metric *metric);
 const void *sonar_metric_value(const sonar_metric *metric, const sonar_status *status, size_t i);
 

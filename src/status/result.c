@@ -79,7 +79,7 @@ sonar_params_facts sonar_params_tell(const sonar_params *params) {
 void sonar_channel_set_add(sonar_channel_set *set, uint32_t first, uint32_t count) {
     if (!count)
         return;
-    /* A full set may lack the channel before this one. */
+    /* the set, when full, may lack the channel before this one */
     uint32_t listed = 0;
     for (uint32_t i = 0; i < set->ranges; i++)
         listed += set->last[i] - set->first[i] + 1;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Values that cross stage boundaries: counters, detections, results of a window, the status. Plain
- * data, owned by its holder; the stages that fill it and those that read it do not include each
- * other. */
+ * data, owned by its holder. The stages that fill it and the stages that read it do not include
+ * each other. */
 #ifndef SONAR_RESULT_H
 #define SONAR_RESULT_H
 
 #include "core/histogram.h"
 #include "sonar/sonar.h"
 
-/* An enumeration from 0 on: what it distinguishes, and the name of each value. */
+/* An enumeration from 0 on: a word for what it distinguishes, and the name of each value. */
 typedef struct sonar_label {
     const char *what;
     size_t count;
@@ -26,7 +26,7 @@ extern const sonar_label sonar_frame_causes, sonar_window_causes, sonar_handshak
 /* Why a message was not accepted: (constant, name in the status and the log, what it means). */
 #define SONAR_FRAME_CAUSE_ROWS(ROW)                                                                \
     ROW(SONAR_FRAME_MALFORMED, "malformed",                                                        \
-        "not two parts; magic, version, header bytes, type, layout, counts or epoch impossible")   \
+        "not two parts; or an invalid magic, version, header size, type, layout, count or epoch")  \
     ROW(SONAR_FRAME_TRUNCATED, "truncated", "fewer bytes than the header says")                    \
     ROW(SONAR_FRAME_OVERSIZED, "oversized", "more bytes than the header says")                     \
     ROW(SONAR_FRAME_WRONG_ARRAY, "wrong_array", "another array id")                                \
@@ -37,8 +37,9 @@ extern const sonar_label sonar_frame_causes, sonar_window_causes, sonar_handshak
     ROW(SONAR_FRAME_OUT_OF_RANGE, "out_of_range", "an f32 sample is larger than sound can be")     \
     ROW(SONAR_FRAME_WRONG_TYPE, "wrong_type", "not s16, where `ingest.sample_type` is `s16`")      \
     ROW(SONAR_FRAME_REPEATED, "repeated", "all its samples are stored already")                    \
-    ROW(SONAR_FRAME_LATE, "late", "all its samples belong to windows that are decided")            \
-    ROW(SONAR_FRAME_AHEAD, "ahead", "it begins beyond the ring")                                   \
+    ROW(SONAR_FRAME_LATE, "late",                                                                  \
+        "all its samples belong to windows that were already offered or dropped")                  \
+    ROW(SONAR_FRAME_AHEAD, "ahead", "it begins after the end of the ring")                         \
     ROW(SONAR_FRAME_OVERRUN, "overrun",                                                            \
         "`overload: drop_oldest`, and the data thread still reads where the frame belongs")        \
     ROW(SONAR_FRAME_SHED, "shed",                                                                  \
@@ -50,21 +51,24 @@ extern const sonar_label sonar_frame_causes, sonar_window_causes, sonar_handshak
 
 /* Why a window was not processed. */
 #define SONAR_WINDOW_CAUSE_ROWS(ROW)                                                               \
-    ROW(SONAR_WINDOW_OVERLOAD, "overload", "given up for a newer one, as computing is too slow")   \
+    ROW(SONAR_WINDOW_OVERLOAD, "overload",                                                         \
+        "dropped for a newer one, because computing is too slow")                                  \
     ROW(SONAR_WINDOW_MISSING, "missing", "a larger share is missing than `max_missing_share`")     \
-    ROW(SONAR_WINDOW_SKIPPED, "skipped", "it had begun when the stream jumped")                    \
-    ROW(SONAR_WINDOW_SHED, "shed", "given up so that others stay whole, as receiving is too slow")
+    ROW(SONAR_WINDOW_SKIPPED, "skipped", "the stream jumped while it was being filled")            \
+    ROW(SONAR_WINDOW_SHED, "shed",                                                                 \
+        "dropped so that others stay complete, because receiving is too slow")
 
 /* Why a connection was refused. */
 #define SONAR_HANDSHAKE_CAUSE_ROWS(ROW)                                                            \
     ROW(SONAR_HANDSHAKE_UNKNOWN_KEY, "unknown_key", "its key is not one that is allowed")          \
     ROW(SONAR_HANDSHAKE_WRONG_MECHANISM, "wrong_mechanism",                                        \
-        "it speaks no CURVE where CURVE is spoken, or the other way round")                        \
+        "one side uses CURVE and the other does not")                                              \
     ROW(SONAR_HANDSHAKE_MALFORMED, "malformed",                                                    \
-        "not what ZMTP and CURVE allow, as where the server's key is another one")                 \
-    ROW(SONAR_HANDSHAKE_UNFINISHED, "unfinished", "it left, or 10 s were over")                    \
+        "the bytes violate ZMTP or CURVE; also if the peer expects another server key")            \
+    ROW(SONAR_HANDSHAKE_UNFINISHED, "unfinished", "it disconnected, or took more than 10 s")       \
     ROW(SONAR_HANDSHAKE_TOO_OFTEN, "too_often",                                                    \
-        "its address, user or key, or all together, came too often; it may come back")
+        "its address, user or key, or all peers together, connected too often; it may retry "      \
+        "later")
 
 typedef enum sonar_handshake_cause {
     SONAR_HANDSHAKE_CAUSE_ROWS(SONAR_ROW_CONSTANT) SONAR_HANDSHAKE_CAUSES
@@ -83,8 +87,8 @@ const char *sonar_frame_cause_name(sonar_frame_cause cause);
 const char *sonar_window_cause_name(sonar_window_cause cause);
 
 /* Counters and levels, 64 bits each. status/metrics.c has one row for each, with its name, unit and
- * meaning; each has one thread that writes it (core/count.h). A copy has exact values, read one
- * after the other, so they may belong to different moments. */
+ * meaning; each is written by one thread (core/count.h). Each value in a copy is exact, but values
+ * are read one after the other and may belong to different moments. */
 
 /* Connections of one of the two sockets. */
 typedef struct sonar_peer_counters {
@@ -95,7 +99,8 @@ typedef struct sonar_peer_counters {
 typedef struct sonar_ingest_counters {
     uint64_t frames_received, frames_accepted, frames_dropped[SONAR_FRAME_CAUSES];
     uint64_t sequence_gaps, restarts;
-    uint64_t clock_unsynchronised, digitiser_overload, discontinuities; /* as in the frames */
+    uint64_t clock_unsynchronised, digitiser_overload,
+        discontinuities; /* as flagged in the frames */
     uint64_t index_jumps, frames_held;
     uint64_t blocks_seen, blocks_silent;
     uint64_t samples_stored, samples_repeated, samples_late, samples_missing; /* of a channel */
@@ -119,24 +124,24 @@ void sonar_channel_set_add(sonar_channel_set *set, uint32_t first, uint32_t coun
 /* "3, 17-31 and more", cut to what fits; returns text. */
 const char *sonar_channel_set_print(const sonar_channel_set *set, char *text, size_t bytes);
 
-enum { SONAR_BLOCKS_MOST = 256 }; /* further channel blocks are not watched */
+enum { SONAR_BLOCKS_MOST = 256 }; /* blocks beyond this number are not watched */
 
-/* A channel block, the part of the array that one digitiser sends, and its position in the current
- * timeline (0 as long as no frame of it, or late for it, has come). */
+/* A channel block: the part of the array that one digitiser sends. Its position is in the current
+ * timeline, and 0 until a frame for that timeline (or a late one) has been received. */
 typedef struct sonar_block_report {
     uint32_t first_channel, channels;
     int64_t heard_ns; /* monotonic, last frame of this epoch */
-    bool passed; /* silent and not expected, the rest is 0: it came only once, or other blocks have
-                    sent all its channels since */
+    bool passed; /* silent and no longer expected, because it was received only once or other blocks
+                    have since sent all its channels; the members below are then 0 */
     uint64_t frames;
-    uint32_t samples;      /* a channel, of the last frame */
+    uint32_t samples;      /* samples of each channel in the last frame */
     bool replay;           /* the last frame is of a recording being played */
     uint64_t step;         /* advance of the sample index between two consecutive frames... */
     uint32_t step_over;    /* ...where the first of these had this many samples */
     uint64_t end_sample;   /* index after the newest sample */
     int64_t end_ns;        /* monotonic, when that sample came */
     int64_t utc_ns;        /* as the frame of that sample says, 0 = unknown */
-    int64_t end_utc_ns;    /* UTC of end_sample by it, 0 = unknown */
+    int64_t end_utc_ns;    /* UTC of end_sample, derived from utc_ns; 0 = unknown */
     uint64_t begin_sample; /* end_sample and end_ns of the first frame */
     int64_t begin_ns;
 } sonar_block_report;
@@ -158,18 +163,19 @@ typedef struct sonar_refused {
 
 /* State of the stream by channel and by block, in addition to the counters. */
 typedef struct sonar_ingest_report {
-    int64_t made_ns;    /* monotonic */
-    bool held;          /* overload block: a frame waits for the data thread, nothing is received */
-    uint64_t timeline;  /* number of adoptions, 0: no stream yet */
-    int64_t adopted_ns; /* monotonic, when it began */
-    int64_t decided_ns; /* when its last window was offered or dropped; 0: none yet */
+    int64_t made_ns; /* monotonic */
+    bool held;       /* with overload block: a frame is waiting for the data thread, and nothing is
+                        received */
+    uint64_t timeline;        /* number of adoptions, 0: no stream yet */
+    int64_t adopted_ns;       /* monotonic, when it began */
+    int64_t decided_ns;       /* when its last window was offered or dropped; 0: none yet */
     uint64_t window_sample;   /* first sample of the window being filled */
     uint64_t samples_missing; /* the counter of that name */
     uint64_t newest_sample;   /* after the newest sample stored */
-    sonar_channel_set unfed;  /* used channels of which no sample was stored in this timeline */
+    sonar_channel_set unfed;  /* used channels without any stored sample in this timeline */
     sonar_channel_set
-        lacking;          /* other channels of which windows lacked samples since the last read */
-    double lacking_share; /* the largest share that a window lacked of one of them */
+        lacking;          /* other channels that lacked samples in windows since the last read */
+    double lacking_share; /* largest share of a window that one of these channels lacked */
     sonar_channel_set awaited; /* used channels that have not reached the end of the window being
                                   filled, while others have */
     size_t blocks;
@@ -187,7 +193,7 @@ typedef enum sonar_detect_source { SONAR_FROM_CBF = 0, SONAR_FROM_MVDR } sonar_d
 
 /* Side of a line's axis, seen from above, looking from the first sensor to the last. */
 typedef enum sonar_side {
-    SONAR_SIDE_ALL = 0, /* the array has no two sides that are ambiguous */
+    SONAR_SIDE_ALL = 0, /* the array has no sides that could be confused */
     SONAR_SIDE_UNKNOWN,
     SONAR_SIDE_STARBOARD,
     SONAR_SIDE_PORT
@@ -195,11 +201,11 @@ typedef enum sonar_side {
 
 typedef struct sonar_detection {
     sonar_detect_source source;
-    double az_deg;      /* as in the scan: array frame, or cone angle from the axis */
-    double bearing_deg; /* true if the heading is known, else array frame; 0..360 */
-    double mirror_deg;  /* cone: the other possible bearing, else NaN */
-    sonar_side side;    /* the side of bearing_deg if it is known, otherwise starboard's bearing is
-                           given there */
+    double az_deg;          /* as in the scan: array frame, or cone angle from the axis */
+    double bearing_deg;     /* true if the heading is known, else array frame; 0..360 */
+    double mirror_deg;      /* cone: the other possible bearing, else NaN */
+    sonar_side side;        /* the side of bearing_deg if it is known; otherwise bearing_deg is the
+                               starboard bearing */
     double side_confidence; /* confidence, 0 (unknown) to 1 */
     double power;           /* broadband, unit^2, at az_deg */
     double background;      /* broadband, unit^2 */
@@ -207,9 +213,9 @@ typedef struct sonar_detection {
     double width_deg;       /* -3 dB width, NaN where it does not fall by 3 dB on both sides */
     double range_m;         /* near-field peak's range, NaN = far field or not computed */
     bool range_unresolved;  /* the ranges there are too widely spaced to resolve it */
-    bool image;     /* it is close to the side-lobe or image of a stronger contact and may be one */
-    size_t contact; /* rows with the same number are one contact in this window */
-    unsigned rests_on; /* a bit 1 << sonar_detect_source for each row of that contact */
+    bool image;        /* it may be a side lobe or an image of a stronger contact close to it */
+    size_t contact;    /* rows with the same number are one contact in this window */
+    unsigned rests_on; /* bits 1 << sonar_detect_source, one for each row of that contact */
 } sonar_detection;
 
 /* ---- navigation ------------------------------------------------------------------------------ */
@@ -223,7 +229,7 @@ typedef enum sonar_nav_quantity {
     SONAR_NAV_LATITUDE,
     SONAR_NAV_LONGITUDE,
     SONAR_NAV_DEPTH, /* of the array, m */
-    SONAR_NAV_TILT,  /* of +x, positive downwards */
+    SONAR_NAV_TILT,  /* of the +x axis, positive downwards */
     SONAR_NAV_QUANTITIES
 } sonar_nav_quantity;
 
@@ -242,7 +248,7 @@ typedef enum sonar_nav_counter {
 typedef struct sonar_navigation {
     bool asked;      /* headings come from navigation instead of the configuration */
     bool fresh;      /* a current heading exists */
-    double age_s;    /* of the newest heading, NaN: there is none */
+    double age_s;    /* age of the newest heading; NaN: no heading */
     char source[16]; /* its source: "nmea", "zmq", "control" */
     double value[SONAR_NAV_QUANTITIES]; /* the last value of each, NaN: never received */
     uint64_t count[SONAR_NAV_COUNTERS];
@@ -260,7 +266,7 @@ typedef enum sonar_record_kind {
 #define SONAR_RECORD_CAUSE_ROWS(ROW)                                                               \
     ROW(SONAR_RECORD_SLOW, "slow",                                                                 \
         "the disk is too slow: all of `record.buffer_mib` waited for it")                          \
-    ROW(SONAR_RECORD_FAILED, "failed", "it was on its way when writing failed")
+    ROW(SONAR_RECORD_FAILED, "failed", "it was waiting to be written when writing failed")
 
 typedef enum sonar_record_cause {
     SONAR_RECORD_CAUSE_ROWS(SONAR_ROW_CONSTANT) SONAR_RECORD_CAUSES
@@ -275,8 +281,8 @@ enum { SONAR_RECORD_TEXT = 200 };
 
 typedef struct sonar_recording {
     sonar_record_kind kind;       /* OFF: there is no recorder */
-    bool asked, failed;           /* it should record but does not, for this reason: */
-    char why[SONAR_RECORD_TEXT];  /* a sentence, "" if it did not fail */
+    bool asked, failed;           /* it should record but does not; the reason is in `why` */
+    char why[SONAR_RECORD_TEXT];  /* a sentence; "" if recording did not fail */
     char file[SONAR_RECORD_TEXT]; /* the segment being written, without its extension, or "" */
     sonar_record_counters counters;
 } sonar_recording;
@@ -290,8 +296,8 @@ typedef struct sonar_output_counters {
     sonar_peer_counters peers;
 } sonar_output_counters;
 
-/* What a header says about parameters. Copied, because they may be replaced and destroyed while the
- * output still has a window computed with them. */
+/* Parameters as a header states them. They are copied, because the parameters may be replaced and
+ * destroyed while the output still holds a window computed with them. */
 typedef struct sonar_params_facts {
     char config_version[80];
     double sound_speed_mps, heading_deg; /* heading_deg: NaN if unknown */
@@ -315,9 +321,10 @@ typedef struct sonar_result {
     sonar_detection detection[2 * SONAR_DETECTIONS_MOST];
     size_t detections;
     sonar_params_facts params; /* times of this window */
-    bool navigated;            /* headings come from navigation: */
-    bool heading_stale;        /* no heading was received for that time; it is NaN then */
-    double mvdr_heading_deg;   /* in the middle of the MVDR's samples; params has the window's */
+    bool navigated;            /* headings come from navigation, not from the configuration */
+    bool heading_stale;        /* navigation gave no heading for that time, so heading_deg is NaN */
+    double mvdr_heading_deg;   /* in the middle of the MVDR's samples; params has the heading in the
+                                  middle of the window */
     int64_t middle_utc_ns, mvdr_middle_utc_ns;        /* UTC of these middles, 0 = unknown */
     double cbf_snapshots, mvdr_snapshots, mvdr_delta; /* mvdr_delta: median over bins */
     double mvdr_level_db;   /* expected excess of a source's level, median over bins: <= 0 */
@@ -329,21 +336,22 @@ typedef struct sonar_result {
     double mvdr_limited; /* share of bins and directions whose white noise gain was limited */
     double mvdr_sources; /* median over bins; valid if sources are counted */
     float mvdr_most_sources;
-    double music_sources; /* dimension of MUSIC's signal subspace, median over bins; and the most */
+    double
+        music_sources; /* dimension of MUSIC's signal subspace: median over bins, and the largest */
     float music_most_sources;
     size_t music_bins; /* bins in which MUSIC has a subspace */
     double mvdr_modes; /* dominant modes, median over bins; 0 without mode rejection */
     double missing_mean, missing_worst;
-    bool underflow;       /* powers so small that some are 0 as floats */
+    bool underflow;       /* some powers are so small that they are 0 as floats */
     uint32_t frame_flags; /* SONAR_FRAME_* */
     size_t ranks_absent;  /* ranks that had no samples of this window */
     bool restarted;
     bool mask_changed;      /* the first window with another mask than before */
     bool config_changed;    /* the first window with another configuration */
     bool mvdr_restarted;    /* the earlier snapshots were discarded because of the new values */
-    uint64_t config_sample; /* first sample of that window; 0: the configuration of the start is
-                               still in use */
-    const struct sonar_output_form *form; /* borrowed; NULL: the output's own */
+    uint64_t config_sample; /* first sample of the window at which it took effect; 0: the
+                               configuration of the start is still in use */
+    const struct sonar_output_form *form; /* borrowed; NULL: the output uses its own */
     int64_t arrival_ns;                   /* monotonic, last sample in */
     /* Monotonic, set by the output: when it received the result, and when it was sent completely;
      * 0: it was not */
@@ -360,8 +368,8 @@ typedef enum sonar_timed_stage {
     SONAR_TIMED_STAGES
 } sonar_timed_stage;
 
-/* Parts of a stage's time: work of the host (on the CPU backend all of it), waiting in the device's
- * queue, copying samples not yet on the device, work of the device. */
+/* Parts of a stage's time: work of the host (on the CPU backend this is all), waiting in the
+ * device's queue, copying samples that are not yet on the device, and work of the device. */
 typedef enum sonar_stage_part {
     SONAR_PART_HOST = 0,
     SONAR_PART_QUEUE,
@@ -370,13 +378,15 @@ typedef enum sonar_stage_part {
     SONAR_STAGE_PARTS
 } sonar_stage_part;
 
-/* Parts of a window's latency, from its last sample to its publication; they add up to the whole,
- * and are limited in this order. The stages are in the order of the timed ones. */
+/* Parts of a window's latency, from its last sample to its publication; they add up to the whole.
+ * Each is limited to what the parts before it leave. The stages are in the order of
+ * sonar_timed_stage. */
 #define SONAR_LATENCY_PART_ROWS(ROW)                                                               \
     ROW(SONAR_LATENCY_INGEST, "ingest", "from the last sample's frame to the window's offer")      \
     ROW(SONAR_LATENCY_WAITING, "waiting", "until the data thread begins with it")                  \
     ROW(SONAR_LATENCY_HEALTH, "health",                                                            \
-        "measuring sensors, where the next window waits already; else that comes after")           \
+        "measuring sensors, if the next window is already waiting; otherwise it is measured "      \
+        "afterwards")                                                                              \
     ROW(SONAR_LATENCY_COPY, "copy", "samples on their way to the device")                          \
     ROW(SONAR_LATENCY_DFT, "dft", "the stage, on a GPU by the device's clock")                     \
     ROW(SONAR_LATENCY_CBF, "cbf", "the same")                                                      \
@@ -386,7 +396,7 @@ typedef enum sonar_stage_part {
     ROW(SONAR_LATENCY_DETECT, "detect", "contacts")                                                \
     ROW(SONAR_LATENCY_HANDOVER, "handover", "until the output thread has the result")              \
     ROW(SONAR_LATENCY_PUBLICATION, "publication", "headers and arrays, to the socket")             \
-    ROW(SONAR_LATENCY_OTHER, "other", "what is left")
+    ROW(SONAR_LATENCY_OTHER, "other", "the rest")
 
 typedef enum sonar_latency_part {
     SONAR_LATENCY_PART_ROWS(SONAR_ROW_CONSTANT) SONAR_LATENCY_PARTS
@@ -400,9 +410,9 @@ typedef enum sonar_latency_part {
     ROW(SONAR_ELEMENT_DEAD, "dead", "dead")                                                        \
     ROW(SONAR_ELEMENT_STUCK, "stuck", "stuck at one value or block")                               \
     ROW(SONAR_ELEMENT_NOISY, "noisy", "far louder than the others")                                \
-    ROW(SONAR_ELEMENT_HUM, "hum", "ridden by mains hum")                                           \
+    ROW(SONAR_ELEMENT_HUM, "hum", "disturbed by mains hum")                                        \
     ROW(SONAR_ELEMENT_CLIPPED, "clipped", "clipping")                                              \
-    ROW(SONAR_ELEMENT_IDENTICAL, "identical", "with the samples of another")
+    ROW(SONAR_ELEMENT_IDENTICAL, "identical", "giving the samples of another sensor")
 
 typedef enum sonar_element_fault {
     SONAR_ELEMENT_FAULT_ROWS(SONAR_ROW_CONSTANT) SONAR_ELEMENT_FAULTS
@@ -413,13 +423,14 @@ const char *sonar_element_fault_name(sonar_element_fault fault);
 typedef struct sonar_element_list {
     sonar_channel_set sensors;  /* by their numbers, as in array.mask */
     sonar_channel_set channels; /* the channels that feed them */
-    uint32_t used;              /* of these, sensors that are in the beams nevertheless */
+    uint32_t used;              /* number of these sensors that are in the beams nevertheless */
 } sonar_element_list;
 
 typedef struct sonar_element_health {
-    size_t judged, masked;    /* sensors of the last round; masked by hand, which are not judged */
-    bool quiet;               /* at least half the sensors hardly vary, so none is judged */
-    sonar_element_list still; /* if `quiet`: those that do not vary at all */
+    size_t judged,
+        masked; /* judged: sensors judged in the last round; masked: by hand, and so not judged */
+    bool quiet; /* at least half the sensors hardly vary, so no sensor is judged */
+    sonar_element_list still; /* if `quiet`: the sensors that do not vary at all */
     sonar_element_list fault[SONAR_ELEMENT_FAULTS];
     sonar_element_list masked_auto; /* masked by array.auto_mask */
     sonar_element_list masked_hand; /* by array.mask */
@@ -436,8 +447,8 @@ typedef enum sonar_condition_severity {
 const char *sonar_condition_severity_name(sonar_condition_severity severity);
 
 /* The conditions: constant, code, unit of the measured value. Of equal severity the earlier one is
- * named first, so causes precede their consequences; those of dropped windows and of elements are
- * in the order of the causes and faults. docs/running.md says when each holds. */
+ * named first, so causes precede their consequences; conditions of dropped windows and of faulty
+ * elements follow the order of the causes and faults. docs/running.md says when each holds. */
 #define SONAR_CONDITION_ROWS(ROW)                                                                  \
     ROW(SONAR_CONDITION_WINDOWS_FAILED, "windows_failed", "windows")                               \
     ROW(SONAR_CONDITION_SAMPLE_INDEX, "sample_index", "step of the index")                         \
@@ -501,10 +512,11 @@ const char *sonar_condition_name(sonar_condition_code code);
 typedef struct sonar_condition {
     sonar_condition_code code;
     sonar_condition_severity severity;
-    double value, limit;        /* the measured value and its limit; NaN: not applicable */
-    double for_s;               /* for how long it has held */
-    sonar_channel_set channels; /* empty: not related to channels */
-    char text[160];             /* one sentence without a full stop */
+    double value, limit; /* the measured value and its limit; NaN: not applicable */
+    double for_s;        /* for how long it has held */
+    sonar_channel_set
+        channels;   /* the channels concerned; empty: the condition does not concern channels */
+    char text[160]; /* one sentence without a full stop */
 } sonar_condition;
 
 /* The stream compared with the clocks; NaN: unknown. */
@@ -526,7 +538,7 @@ typedef struct sonar_block_clock {
     double skew_s;   /* ahead of the block with the lowest channel, at the same index */
 } sonar_block_clock;
 
-enum { SONAR_BLOCK_CLOCKS_MOST = 64 }; /* further blocks are counted in sonar_stream only */
+enum { SONAR_BLOCK_CLOCKS_MOST = 64 }; /* blocks beyond this number appear in sonar_stream only */
 
 /* The node's own clock, as core/node_clock.h reads it; NaN: unknown to the kernel. */
 typedef struct sonar_node_clock {
@@ -538,28 +550,28 @@ typedef struct sonar_node_clock {
     uint64_t steps; /* since the start */
 } sonar_node_clock;
 
-/* One of several ranks that share the array, as last reported by it. */
+/* A rank of several that share the array, as it last reported itself. */
 typedef struct sonar_rank_status {
     char host[64];
     uint32_t first_channel, channels;
-    uint64_t frames_accepted, frames_dropped, samples_missing; /* as the counters of those names */
+    uint64_t frames_accepted, frames_dropped, samples_missing; /* as the counters of these names */
     uint64_t windows_absent;  /* windows of the array of which it had no samples */
     uint64_t windows_dropped; /* its own windows dropped as late or of another epoch */
 } sonar_rank_status;
 
-enum { SONAR_RANKS_SHOWN = 64 }; /* the number of all conditions */
+enum { SONAR_RANKS_SHOWN = 64 }; /* ranks shown one by one; the conditions count all */
 
-/* The state of the daemon, made by the control thread once a second. Copied by post. */
+/* The state of the daemon, made by the control thread once a second. `post` copies it. */
 typedef struct sonar_status {
     sonar_params_facts params; /* the newest */
     sonar_ingest_counters ingest;
     sonar_output_counters output;
     uint64_t windows_processed, windows_failed;
     uint64_t mvdr_bins, mvdr_bins_not_converged, mvdr_most_sweeps;
-    char
-        mvdr_path[48]; /* of most bins of the last window, as docs/mvdr-inside.md has them; or "" */
+    char mvdr_path[48]; /* the path that most bins of the last window took, as named in
+                           docs/mvdr-inside.md; or "" */
     double device_free_bytes;
-    double uptime_s, load;     /* load: busy share of the data thread */
+    double uptime_s, load;     /* load: share of the time that the data thread is busy */
     sonar_percentiles latency; /* from the last sample to publication */
     sonar_percentiles latency_part[SONAR_LATENCY_PARTS];
     double stage_us[SONAR_TIMED_STAGES]; /* last window */
@@ -567,7 +579,7 @@ typedef struct sonar_status {
     double resident_bytes, locked_bytes; /* locked: never swapped out */
     double data_priority;                /* real-time, of the data thread; 0: none */
     char backend[24];                    /* names of the backends in use */
-    char backend_text[240];              /* why it was reopened or replaced; "" if it was not */
+    char backend_text[240]; /* why the backend was reopened or replaced; "" if it was not */
     sonar_element_health elements;
     size_t ranks; /* 0: one process */
     sonar_rank_status rank[SONAR_RANKS_SHOWN];
@@ -575,13 +587,14 @@ typedef struct sonar_status {
     sonar_recording record;
     bool waiting_for_samples;
     sonar_stream stream;
-    size_t block_clocks; /* by channel */
+    size_t block_clocks; /* the digitisers' clocks, in the order of their channels */
     sonar_block_clock block_clock[SONAR_BLOCK_CLOCKS_MOST];
     sonar_node_clock clock;
     char health[16]; /* "ok", "waiting", "degraded" */
     char text[320];  /* the conditions as text, worst first */
     size_t conditions;
-    sonar_condition condition[SONAR_CONDITIONS]; /* those that hold, worst first, each code once */
+    sonar_condition
+        condition[SONAR_CONDITIONS]; /* the conditions that hold, worst first, each code once */
 } sonar_status;
 
 #endif

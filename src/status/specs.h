@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The stages' specifications and how windows are cut into snapshots: everything that an engine
- * needs of a configuration. */
+/* The stages' specifications and how windows are cut into snapshots: everything of a configuration
+ * that an engine needs. */
 #ifndef SONAR_SPECS_H
 #define SONAR_SPECS_H
 
@@ -15,8 +15,9 @@ typedef struct sonar_specs {
     size_t mvdr_lookback; /* samples before a window in which one of its snapshots may begin */
     sonar_dft_spec dft, mvdr_dft;
     sonar_cbf_spec cbf;
-    sonar_mvdr_spec mvdr;   /* valid if the MVDR is enabled */
-    sonar_mvdr_tones tones; /* of the MVDR's window; mvdr borrows it: not to be copied */
+    sonar_mvdr_spec mvdr; /* valid if the MVDR is enabled */
+    sonar_mvdr_tones
+        tones; /* of the MVDR's window; `mvdr` borrows it, so the struct must not be copied */
 } sonar_specs;
 
 /* Sets the shape of a surface as the engine makes it and returns its rank; 0: it is not made. */

@@ -45,7 +45,7 @@ typedef enum sonar_when {
 
 typedef struct sonar_topic {
     const char *name;
-    sonar_axis axis[2]; /* outer, inner; SONAR_AXIS_NONE: there is none */
+    sonar_axis axis[2]; /* outer, inner; SONAR_AXIS_NONE: no such axis */
     sonar_quantity quantity;
     sonar_dtype dtype;
     sonar_maker maker;
@@ -56,7 +56,7 @@ typedef struct sonar_topic {
 
 extern const sonar_topic sonar_topic_table[SONAR_SURFACES];
 
-/* Lengths of the axes; 0 for those that do not exist. */
+/* Lengths of the axes; 0 for axes that do not exist. */
 typedef struct sonar_extents {
     size_t channels, ranges;
     size_t cbf_directions, cbf_bins; /* bins: those of cbf.lofar */
@@ -64,15 +64,15 @@ typedef struct sonar_extents {
     uint32_t off; /* SONAR_WANT bits of surfaces that an option switches off */
 } sonar_extents;
 
-/* "unknown" for a value that is no topic. */
+/* "unknown" for a value that is not a topic */
 const char *sonar_topic_name(sonar_surface surface);
-/* Sets the shape of its array and returns its rank; 0, and shape 0, if it has none, one of its axes
- * is empty or it is off. */
+/* Sets the shape of the topic's array and returns its rank. Returns 0, with shape 0, if the topic
+ * has no array, an axis is empty, or the surface is off. */
 int sonar_topic_shape(sonar_surface surface, const sonar_extents *extents, size_t shape[2]);
-/* SONAR_WANT bits of the topics with this maker; of those published at these times. */
+/* SONAR_WANT bits of the topics with this maker, or of those published at these times. */
 uint32_t sonar_topics_by(sonar_maker maker);
 uint32_t sonar_topics_each(sonar_when when);
-/* The wanted topics and those they need. */
+/* SONAR_WANT bits of the wanted topics and of those that they need. */
 uint32_t sonar_topics_needed(uint32_t wanted);
 
 #endif
