@@ -149,6 +149,6 @@ Test(letters, there_is_room_for_what_any_rank_needs_and_no_more) {
     const sonar_letter_part fits = {text, ROOM}, too_long[] = {{text, ROOM}, {text, 1}};
     cr_expect_eq(sonar_letters_write(rank[0].letters, 1, &fits, &err), SONAR_OK);
     cr_expect_eq(sonar_letters_write(rank[0].letters, 2, too_long, &err), SONAR_EINVAL);
-    cr_expect(strstr(err.text, "65 bytes, and the ranks have room for 64"), "%s", err.text);
+    cr_expect(strstr(err.text, "65 bytes, but the ranks have room for only 64"), "%s", err.text);
     close_ranks(rank);
 }

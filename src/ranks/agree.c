@@ -17,9 +17,10 @@ static bool is_foreign(const sonar_timeline *t, const sonar_offer *offer) {
 
 /* Summary of a round's offers. */
 struct round {
-    size_t own, foreign;     /* ranks with a window of the timeline; with another window */
-    uint64_t oldest;         /* first sample of the oldest window of the timeline */
-    int64_t longest_ns;      /* longest time that a window of the timeline has waited, */
+    size_t own,
+        foreign;        /* number of ranks with a window of the timeline, and with another window */
+    uint64_t oldest;    /* first sample of the oldest window of the timeline */
+    int64_t longest_ns; /* longest time that a window of the timeline has waited */
     int64_t longest_foreign; /* that a foreign window has waited */
     size_t first_foreign;    /* lowest rank with a foreign window */
     bool one_epoch;          /* the oldest foreign window */
@@ -57,7 +58,8 @@ static struct round look(size_t ranks, const sonar_offer *offer, const sonar_tim
     return r;
 }
 
-/* Adopts the timeline of the lowest rank with a foreign window, if it is time to. */
+/* Adopts the timeline of the lowest rank with a foreign window, if the conditions in agree.h
+ * hold. */
 static bool adopt(const sonar_agree_spec *spec, const struct round *r, const sonar_offer *offer,
                   sonar_timeline *t) {
     const bool all = r->foreign == spec->ranks && r->one_epoch;
@@ -77,9 +79,9 @@ static void know(sonar_timeline *t, const sonar_offer *offer, size_t rank) {
     t->of[rank] = offer[rank].timeline;
 }
 
-/* Drops foreign windows while other ranks continue. Foreign windows of the timeline's epoch from a
- * rank that has had no window of it lie behind the timeline from the start, and count as late from
- * now on. */
+/* Drops foreign windows while other ranks continue. A rank may have had no window of the timeline
+ * and only foreign windows of its epoch: these are behind the timeline from the start, and count as
+ * late from now on. */
 static void pass_by(size_t ranks, const sonar_offer *offer, sonar_timeline *t, sonar_verdict *v) {
     for (size_t i = 0; i < ranks; i++) {
         if (!offer[i].has || !is_foreign(t, &offer[i]))
@@ -90,7 +92,7 @@ static void pass_by(size_t ranks, const sonar_offer *offer, sonar_timeline *t, s
     }
 }
 
-/* Called once it is known which windows are dropped. */
+/* Called after it is decided which windows are dropped. */
 static void take_part(size_t ranks, const sonar_offer *offer, sonar_timeline *t, sonar_verdict *v) {
     v->lookback = UINT64_MAX;
     for (size_t i = 0; i < ranks; i++) {

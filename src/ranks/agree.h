@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * Which window the ranks process next. In every round each rank sends the others its offer: the
- * window that it has. All ranks then know the same and reach the same verdict by the same rules,
- * without a common clock.
+ * window that it has. All ranks then have the same information and reach the same verdict by the
+ * same rules, without a common clock.
  *
  * The next window is the oldest offered, by its sample index. It is processed as soon as every rank
- * has it, or when a rank's has waited for max_skew_ns. Ranks that do not have it by then take part
- * without samples, and the window never waits for them again.
+ * has it, or when it has waited for max_skew_ns in some rank. Ranks that do not have it by then
+ * take part without samples, and the window never waits for them again.
  *
- * A window before the next sample is *late*, and is dropped, where its rank has had a window of the
- * timeline, or has been behind it from the start while others continued, and its ingest has begun
- * no other timeline since. Any other window before the next sample, or one of another epoch than
- * the ranks', is *foreign*. As long as a rank has a window that is not, foreign ones are dropped.
- * The timeline of the lowest rank with a foreign window is adopted, by all ranks, in two cases: all
- * ranks have foreign windows of one epoch; or only foreign windows are left, the oldest has waited
- * for restart_after_ns, and no window was processed for that long after the next one was due.
+ * A window before the next sample is *late*, and is dropped, if two conditions hold: its rank has
+ * had a window of the timeline, or has been behind it from the start while others continued; and
+ * its ingest has not begun another timeline since. Any other window before the next sample, and any
+ * window of another epoch than the ranks', is *foreign*. Foreign windows are dropped as long as
+ * some rank has a window that is not foreign. The timeline of the lowest rank with a foreign window
+ * is adopted, by all ranks, in two cases: all ranks have foreign windows of one epoch; or only
+ * foreign windows are left, the oldest has waited for restart_after_ns, and no window was processed
+ * for that long after the next one was due.
  *
- * If a rank is asked to stop, the others follow: windows that all ranks have are processed, and
- * then all leave together.
+ * If a rank is asked to stop, all ranks stop: windows that all ranks have are processed, and then
+ * all end together.
  *
  * Pure functions.
  */
@@ -44,13 +45,13 @@ typedef struct sonar_offer {
     uint8_t has;     /* this rank has a window; all members above describe it, except channels,
                         round_first, idle_ns, wanted and these flags */
     uint8_t restarted; /* as in the window */
-    uint8_t draining;  /* no more windows come, since this rank was asked to stop */
+    uint8_t draining;  /* no more windows follow, because this rank was asked to stop */
     uint8_t stopping;  /* stop at once */
     uint8_t measured;  /* its measures of sensors are ready for the root */
     uint8_t judged;    /* the root can take more measures */
     uint8_t busy;      /* it has not finished the last change */
-    uint8_t answer;    /* its answer to the change on its way */
-    uint64_t letter;   /* the root: bytes of a change that it wants to send */
+    uint8_t answer;    /* its answer to the change that was sent */
+    uint64_t letter;   /* the root: number of bytes of a change that it wants to send */
 } sonar_offer;
 
 typedef struct sonar_agree_spec {
@@ -63,10 +64,10 @@ typedef struct sonar_agree_spec {
 typedef struct sonar_timeline {
     bool runs;
     uint32_t epoch;
-    uint64_t next_sample;         /* windows that begin before this sample are over */
-    uint64_t window;              /* number of the last window; continues over restarts */
+    uint64_t next_sample; /* windows that begin before this sample are processed or dropped */
+    uint64_t window;      /* number of the last window; continues over restarts */
     bool known[SONAR_RANKS_MOST]; /* the rank has had a window of the timeline, or one behind it, */
-    uint32_t of[SONAR_RANKS_MOST]; /* which was of this timeline of its ingest */
+    uint32_t of[SONAR_RANKS_MOST]; /* which belonged to this timeline of its ingest */
 } sonar_timeline;
 
 typedef enum sonar_verdict_kind {
@@ -80,14 +81,15 @@ typedef struct sonar_verdict {
     bool drop[SONAR_RANKS_MOST];    /* the rank's window will never be processed */
     bool present[SONAR_RANKS_MOST]; /* RUN: the rank has the window */
     uint64_t first_sample, window;
-    uint64_t lookback; /* the least of all present ranks */
+    uint64_t lookback; /* the smallest of all present ranks */
     bool restarted;    /* another timeline begins with it, or one of a present rank's ingest */
 } sonar_verdict;
 
 sonar_verdict sonar_agree(const sonar_agree_spec *spec, const sonar_offer *offer,
                           sonar_timeline *timeline);
-/* The window of a verdict RUN for the whole array, without samples and without `missing`. All
- * samples of ranks that are not present are missing; it arrived when its last sample did. */
+/* The window of a RUN verdict, for the whole array, without samples and without `missing`. All
+ * samples of ranks that are not present are missing. It arrived when the last sample of any rank
+ * arrived. */
 sonar_window sonar_agree_window(const sonar_agree_spec *spec, const sonar_offer *offer,
                                 const sonar_timeline *timeline, const sonar_verdict *verdict,
                                 int64_t now_ns);

@@ -16,7 +16,7 @@ static sonar_code load(const char *plugin_dir, const sonar_cluster_ops **ops, so
     const sonar_cluster_ops *found = entry();
     if (found->interface != SONAR_CLUSTER_INTERFACE)
         return sonar_fail(err, SONAR_EUNAVAILABLE, path,
-                          "speaks cluster interface %u, this program speaks %u: install matching "
+                          "has cluster interface %u, this program needs %u: install matching "
                           "versions",
                           found->interface, SONAR_CLUSTER_INTERFACE);
     *ops = found;

@@ -12,8 +12,9 @@
  *
  * One thread at a time: the control thread joins and leaves, the data thread calls the rest during
  * the run (MPI_THREAD_SERIALIZED). Waiting sleeps and does not occupy a processor. Errors:
- * SONAR_ESYS with the library's words; SONAR_EINVAL for a message above 2 GiB, which the library
- * cannot count. After an error the ranks no longer agree on the next step, and only abort is left.
+ * SONAR_ESYS with the library's message; SONAR_EINVAL for a message above 2 GiB, which the library
+ * cannot count. After an error the ranks no longer agree on the next step, and only abort is
+ * allowed.
  */
 #ifndef SONAR_RANKS_CLUSTER_H
 #define SONAR_RANKS_CLUSTER_H
@@ -31,14 +32,15 @@ extern "C" {
  * window has several exchanges, and waking up takes as long as one of them. */
 #define SONAR_RANKS_AWAKE_NS 30000000
 
-/* More ranks are refused: rounds carry a few hundred bytes of every rank to every other. */
+/* More ranks are refused, because in a round every rank sends a few hundred bytes to every
+ * other. */
 enum { SONAR_RANKS_MOST = 64 };
 
 typedef struct sonar_rank_place {
     size_t rank, ranks;
     size_t local;      /* number of this rank among those on its host, and of the device it uses */
     size_t ranks_here; /* ranks on its host, this one included, which share its processors */
-    size_t processors_here; /* processors that any of these may run on; 0: unknown */
+    size_t processors_here; /* processors that any of these ranks may run on; 0: unknown */
 } sonar_rank_place;
 
 typedef struct sonar_cluster_ops {
@@ -51,14 +53,14 @@ typedef struct sonar_cluster_ops {
     sonar_code (*share)(const void *mine, size_t size, void *all, sonar_error *err);
     /* Sends `size` bytes of rank 0 to all others. */
     sonar_code (*broadcast)(void *data, size_t size, sonar_error *err);
-    /* Sends size[rank] bytes of every rank to rank 0, which stores them one behind the other. The
+    /* Sends size[rank] bytes of every rank to rank 0, which stores them in the order of ranks. The
      * other ranks need only their own size; `all` is not used there. */
     sonar_code (*gather)(const void *mine, const size_t *size, void *all, sonar_error *err);
-    /* Sends to[rank] bytes to each rank, stored one behind the other, and receives from[rank] bytes
-     * of each in the same way. What one rank sends must be what the other expects. */
+    /* Sends to[rank] bytes to each rank and receives from[rank] bytes from each; both are stored in
+     * the order of ranks. Each rank's `to` must match the receivers' `from`. */
     sonar_code (*exchange)(const void *send, const size_t *to, void *receive, const size_t *from,
                            sonar_error *err);
-    /* Ends all ranks, this one with the code. Any thread; does not return. */
+    /* Ends all ranks; this rank exits with the code. Any thread; does not return. */
     void (*abort)(int exit_code);
 } sonar_cluster_ops;
 

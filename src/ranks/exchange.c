@@ -10,7 +10,7 @@
 
 struct sonar_exchange {
     sonar_exchange_spec spec;
-    sonar_mvdr_spec solves;  /* of this rank's share of the bins */
+    sonar_mvdr_spec solves;  /* the MVDR of this rank's share of the bins */
     bool adds;               /* sums over sensors are added; otherwise transforms are exchanged */
     uint8_t *keeps;          /* [rank][snapshot] 1: without gaps */
     double *sent, *received; /* sums to send and as received */
@@ -41,7 +41,7 @@ static const sonar_mvdr_spec *live_mvdr(const sonar_exchange *x) {
 
 /* ---- shares of the bins ---------------------------------------------------------------------- */
 
-/* Finds the bins of the live band in the share. */
+/* Finds which bins of the share are in the live band. */
 static void find_live(const sonar_exchange *x, sonar_share *s) {
     const sonar_mvdr_spec *live = live_mvdr(x);
     const size_t first = live->first_bin - x->spec.ranks->specs->mvdr.first_bin;
@@ -51,7 +51,7 @@ static void find_live(const sonar_exchange *x, sonar_share *s) {
     s->live_bins -= s->live_first;
 }
 
-/* Shares have one more bin at each edge where tones are searched, since a tone is found from a
+/* If tones are searched, shares have one more bin at each edge, because a tone is found with a
  * bin's neighbours. */
 static sonar_share share_of(const sonar_exchange *x, size_t rank) {
     const sonar_mvdr_spec *mvdr = &x->spec.ranks->specs->mvdr;
@@ -71,8 +71,8 @@ sonar_share sonar_exchange_own(const sonar_exchange *x) {
 
 /* ---- create ---------------------------------------------------------------------------------- */
 
-/* True if a part's phases across a bin, counted from the array's origin, are everywhere less than
- * half a turn, with a margin for another sound speed. */
+/* True if a part's phases relative to the array's origin change across a bin by less than half a
+ * turn everywhere, with a margin for another sound speed. */
 static bool near_origin(const sonar_mvdr_spec *mvdr, const sonar_params *params) {
     double farthest_m = 0;
     for (size_t i = 0; i < params->sensors; i++) {
@@ -83,7 +83,7 @@ static bool near_origin(const sonar_mvdr_spec *mvdr, const sonar_params *params)
     return !mvdr->tones || farthest_m / params->sound_speed_mps * bin_hz < 0.4;
 }
 
-/* Sums are added if that is possible and if they have fewer numbers than the transforms. */
+/* Sums are added if that is possible and they have fewer numbers than the transforms. */
 static bool can_add(const sonar_split *ranks) {
     const sonar_mvdr_spec *mvdr = &ranks->specs->mvdr;
     return ranks->specs->mvdr_enabled && sonar_mvdr_adds(mvdr) &&
@@ -99,13 +99,13 @@ static sonar_mvdr_spec find_solves(const sonar_exchange *x) {
     mvdr.edge_above = own.above;
     if (x->adds) {
         mvdr.parts = SONAR_MVDR_JOINED;
-        mvdr.tones = NULL; /* the parts have found them */
+        mvdr.tones = NULL; /* the parts have found the tones already */
     }
     return mvdr;
 }
 
-/* Memory for sums of bins or of points: all bins of one rank to send, one share of all ranks to
- * receive. */
+/* Allocates memory for sums of bins or of points: all bins of one rank to send, one share of all
+ * ranks to receive. */
 static bool make_sums(sonar_exchange *x) {
     const sonar_mvdr_spec *mvdr = &x->spec.part->mvdr;
     const size_t points = SONAR_EXCHANGE_POINTS * sonar_exchange_point_doubles(mvdr);
@@ -200,7 +200,7 @@ struct parts_in {
     size_t ranks, snapshots, bins, points;
 };
 
-enum { SLICE = 32 }; /* points that a worker adds at a time */
+enum { SLICE = 32 }; /* points that a worker processes at a time */
 
 /* Mean over the snapshots of the power of the parts' sum at points [first, first + n) of a bin. */
 SONAR_MULTIARCH static void add_parts(const struct parts_in *in, size_t bin, size_t first, size_t n,
@@ -329,7 +329,7 @@ static const sonar_c32 *own_row(const sonar_buffer *own, size_t snapshot, size_t
            (ptrdiff_t)bin * own->stride[1];
 }
 
-/* Packs the bins of every other rank's share, of this rank's sensors. */
+/* Packs this rank's sensors in the bins of every other rank's share. */
 static void pack(const sonar_exchange *x, size_t taken, const sonar_buffer *own, size_t to[]) {
     const size_t sensors = x->spec.part->mvdr.sensors;
     sonar_c32 *at = x->packed;
@@ -413,7 +413,7 @@ size_t sonar_exchange_doubles(const sonar_exchange *x, const double *plan, size_
                : rows * sonar_mvdr_sums_row(mvdr);
 }
 
-/* Packs the bins of every share, one behind the other; sets each rank's bytes. */
+/* Packs the bins of every share, in the order of ranks, and sets each rank's bytes. */
 static void pack_sums(sonar_exchange *x, size_t taken, const double *plan, const double *of_bins,
                       size_t to[]) {
     const size_t most = sonar_mvdr_sums_most(&x->spec.part->mvdr);
@@ -498,8 +498,8 @@ static sonar_code gather_spectrum(sonar_exchange *x, const float *mine, float *s
     return code;
 }
 
-/* Gathers n values of each rank that has bins of the live band, one behind the other, in the root's
- * `all`. */
+/* Gathers n values of each rank that has bins of the live band, in the order of ranks, in the
+ * root's `all`. */
 static sonar_code gather_live(sonar_exchange *x, const float *mine, size_t n, size_t *shares,
                               sonar_error *err) {
     size_t size[SONAR_RANKS_MOST];
@@ -527,7 +527,7 @@ static sonar_code gather_shares(sonar_exchange *x, const float *mine, size_t n, 
     return code;
 }
 
-/* Bins in which MUSIC has sources, of each rank that has bins of the live band. */
+/* Each rank's number of bins with a MUSIC subspace, for ranks that have bins of the live band. */
 static void count_subspaces(const sonar_exchange *x, double *bins) {
     const float *info = (const float *)x->info.data + SONAR_MVDR_SUBSPACE;
     for (size_t r = 0; r < place(x)->ranks; r++) {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * Exchange: what ranks that share an array send one another for a window and for an evaluation, and
- * how it is added. Each rank transforms its own sensors. Of the conventional beams every rank has a
- * part, which the root adds to the others'. The bins of the adaptive spectrum are divided into
- * shares: a rank solves its share, and the root gathers the solutions.
+ * how they add it. Each rank transforms its own sensors. Every rank computes its part of the
+ * conventional beams, and the root adds the parts. The bins of the adaptive spectrum are divided
+ * into shares: a rank solves its share, and the root gathers the solutions.
  *
  * It uses no stage and no backend; all memory is host memory. Sums over ranks are computed in the
  * order of ranks and in float64, so that results do not depend on timing. All functions except the
- * first group are collective: every rank calls the same ones in the same order, also one without
- * samples of the window. One thread at a time, the one that calls the cluster's functions; only
- * create allocates. Errors are the cluster's; after one the ranks can only leave.
+ * first group are collective: every rank calls the same ones in the same order, even a rank without
+ * samples of the window. One thread at a time: the one that calls the cluster's functions. Only
+ * create allocates. Errors are the cluster's; after an error the ranks have to end.
  */
 #ifndef SONAR_RANKS_EXCHANGE_H
 #define SONAR_RANKS_EXCHANGE_H
@@ -23,7 +23,7 @@ typedef struct sonar_split {
     const sonar_cluster *cluster;
     const sonar_specs *specs;         /* of the whole array */
     const sonar_params *params;       /* of the whole array, for the MVDR; those in use */
-    const size_t *sensors, *channels; /* [rank] its number of sensors, of channels */
+    const size_t *sensors, *channels; /* [rank] number of its sensors, and of its channels */
     const uint32_t *sensor; /* sensor numbers in the array: rank 0's sensors, then rank 1's, ... */
 } sonar_split;
 
@@ -41,9 +41,9 @@ enum { SONAR_EXCHANGE_POINTS = 64 };
 
 /* A rank's share of the MVDR's bins, and the edge bins beside it. */
 typedef struct sonar_share {
-    size_t first, bins; /* within the array's MVDR; without edges */
+    size_t first, bins; /* relative to the array's MVDR; without edges */
     size_t below, above;
-    size_t live_first, live_bins; /* those of its bins that lie in the live band */
+    size_t live_first, live_bins; /* those of its bins that are in the live band */
 } sonar_share;
 
 static inline size_t sonar_share_rows(sonar_share s) {
@@ -55,7 +55,7 @@ static inline size_t sonar_exchange_point_doubles(const sonar_mvdr_spec *mvdr) {
     return 1 + 2 * (size_t)sonar_mvdr_slots(mvdr);
 }
 
-/* SONAR_ENOMEM. destroy takes NULL. */
+/* SONAR_ENOMEM. destroy accepts NULL. */
 sonar_code sonar_exchange_create(const sonar_exchange_spec *spec, sonar_exchange **exchange,
                                  sonar_error *err);
 void sonar_exchange_destroy(sonar_exchange *exchange);
@@ -72,7 +72,7 @@ sonar_share sonar_exchange_own(const sonar_exchange *exchange);
 size_t sonar_exchange_doubles(const sonar_exchange *exchange, const double *plan, size_t bin,
                               size_t taken);
 
-/* Clears in keep[snapshots] those that any rank does not keep. */
+/* Clears entries of keep[snapshots] that are clear on any rank. */
 sonar_code sonar_exchange_keep(sonar_exchange *exchange, size_t snapshots, uint8_t *keep,
                                sonar_error *err);
 /* Makes the CBF's surfaces that work->outputs wants from the ranks' parts of the beams: c32
@@ -82,20 +82,21 @@ sonar_code sonar_exchange_keep(sonar_exchange *exchange, size_t snapshots, uint8
 sonar_code sonar_exchange_beams(sonar_exchange *exchange, const sonar_work *work,
                                 const sonar_c32 *far, const sonar_c32 *near, sonar_buffer *surface,
                                 sonar_error *err);
-/* Turns `taken` snapshots of this rank's transforms, c32 [snapshot][bin][sensor], into those of all
- * sensors in the bins of its share, [snapshot][bin][sensor]. */
+/* Exchanges transforms: from `taken` snapshots of this rank's sensors, c32 [snapshot][bin][sensor],
+ * makes those of all sensors in the bins of this rank's share, [snapshot][bin][sensor]. */
 sonar_code sonar_exchange_transforms(sonar_exchange *exchange, size_t taken,
                                      const sonar_buffer *own, sonar_c32 *input, sonar_error *err);
 /* Adds up the ranks' products [row][bin][SONAR_MVDR_PRODUCTS], in place. */
 sonar_code sonar_exchange_products(sonar_exchange *exchange, size_t rows, double *products,
                                    sonar_error *err);
-/* Turns this rank's sums in all bins, [bin][sonar_mvdr_sums_most], into those of all ranks in the
- * bins of its share, [bin][sonar_mvdr_sums_most]. plan as above, the same on all ranks. */
+/* Adds sums: from this rank's sums in all bins, [bin][sonar_mvdr_sums_most], makes the sums of all
+ * ranks in the bins of this rank's share, in the same shape. `plan` as above, the same on all
+ * ranks. */
 sonar_code sonar_exchange_sums(sonar_exchange *exchange, size_t taken, const double *plan,
                                const double *of_bins, double *added, sonar_error *err);
 /* What a rank has solved of its share, f32 [bin][...] with edges; the near field,
- * [range][direction], and MUSIC, [direction], are sums over its bins. Pointers to what is not
- * wanted may be NULL. */
+ * [range][direction], and MUSIC, [direction], are sums over its bins. Pointers to surfaces that are
+ * not wanted may be NULL. */
 typedef struct sonar_solved {
     const float *spectrum, *info, *eigenvalues, *nearfield, *music;
 } sonar_solved;
@@ -109,7 +110,7 @@ sonar_code sonar_exchange_psd(sonar_exchange *exchange, const sonar_buffer *mine
                               sonar_buffer *surface, sonar_error *err);
 
 /* The same at n <= SONAR_EXCHANGE_POINTS directions off the grid. beams: c32 [snapshot][bin][n] of
- * the live band, to the root's power[n] (NULL on others). sums:
+ * the live band, to the root's power[n] (NULL on other ranks). sums:
  * [bin][n][sonar_exchange_point_doubles]. powers: f32 [n] over each rank's share, to the root's
  * power[n]. */
 sonar_code sonar_exchange_point_beams(sonar_exchange *exchange, const sonar_params *params,

@@ -17,12 +17,14 @@ struct sonar_letters {
     void *ctx;
     uint8_t *letter; /* [room]; `asked` says which thread owns it */
     size_t room, bytes;
-    atomic_bool asked;       /* root: to be sent; others: to be read. Cleared by the other thread */
-    atomic_int answer;       /* owned by the control thread */
-    char why[REFUSAL_BYTES]; /* written before it refuses: the reason */
-    atomic_int outcome;      /* owned by the data thread until the control thread has read it */
-    char refused[REFUSAL_BYTES]; /* written before it is dropped: the first refusal of any rank */
-    bool in_flight;              /* data thread: sent, and not settled */
+    atomic_bool asked; /* root: the letter is to be sent; other ranks: it is to be read. The other
+                          thread clears it */
+    atomic_int answer; /* owned by the control thread */
+    char why[REFUSAL_BYTES];     /* written before this rank refuses: the reason */
+    atomic_int outcome;          /* owned by the data thread until the control thread has read it */
+    char refused[REFUSAL_BYTES]; /* written before the letter is dropped: the first refusal of any
+                                    rank */
+    bool in_flight;              /* data thread: sent, and without outcome yet */
     int wake;                    /* the data thread wakes the control thread */
 };
 
@@ -79,7 +81,7 @@ void sonar_letters_offer(const sonar_letters *l, sonar_offer *offer) {
         offer->busy = asked || offer->answer || atomic_load(&l->outcome);
 }
 
-/* True if all ranks have finished the change before. */
+/* Sends the letter if all ranks have finished the previous change; returns true if it was sent. */
 static sonar_code send_letter(sonar_letters *l, size_t bytes, sonar_error *err) {
     const sonar_code code = l->cluster->ops->broadcast(l->letter, bytes, err);
     l->in_flight = true;
@@ -96,7 +98,7 @@ static void settle(sonar_letters *l, sonar_outcome outcome) {
     sonar_wake_signal(l->wake);
 }
 
-/* Shares the reasons of the ranks that refuse, and keeps the first rank's. */
+/* Exchanges the reasons of the ranks that refuse, and keeps the first one. */
 static sonar_code drop(sonar_letters *l, const sonar_offer *offer, sonar_error *err) {
     const sonar_rank_place *place = &l->cluster->place;
     char mine[REFUSAL_BYTES] = "", all[SONAR_RANKS_MOST][REFUSAL_BYTES];
@@ -179,10 +181,11 @@ sonar_code sonar_letters_write(sonar_letters *l, size_t parts, const sonar_lette
     for (size_t i = 0; i < parts; i++)
         bytes += part[i].bytes;
     if (bytes > l->room)
-        return sonar_fail(err, SONAR_EINVAL, "cluster",
-                          "the change has %zu bytes, and the ranks have room for %zu: restart with "
-                          "it in the file",
-                          bytes, l->room);
+        return sonar_fail(
+            err, SONAR_EINVAL, "cluster",
+            "the change has %zu bytes, but the ranks have room for only %zu: restart with "
+            "it in the file",
+            bytes, l->room);
     uint8_t *to = l->letter;
     for (size_t i = 0; i < parts; to += part[i++].bytes)
         if (part[i].bytes)
@@ -196,7 +199,7 @@ void sonar_letters_send(sonar_letters *l) {
     atomic_store(&l->asked, true); /* from now on the letter belongs to the data thread */
 }
 
-/* Other ranks need no longer than this one, but may be doing something else. */
+/* The other ranks need no longer than this one, but may be busy with something else. */
 static const int64_t patience_ns = 20000000000;
 
 void sonar_letters_await(sonar_letters *l, const atomic_bool *ended) {

@@ -2,8 +2,8 @@
 /* The plugin libsonar-mpi.so: the cluster's functions implemented with MPI. It links MPI but
  * neither libsonar nor its libraries. MPI's own waiting would occupy a processor as long as a rank
  * waits for samples, so nonblocking calls are polled with pauses in between. Gathering is one such
- * call. Before the other collectives the ranks meet in a nonblocking barrier: once all have come,
- * the blocking collective is the fastest. */
+ * call. Before the other collectives the ranks meet in a nonblocking barrier; after that the
+ * blocking collective is the fastest. */
 #include <limits.h>
 #include <mpi.h>
 #include <sched.h>
@@ -35,8 +35,8 @@ static void sleep_exactly(int64_t ns) {
     nanosleep(&(struct timespec){.tv_nsec = (long)ns}, NULL);
 }
 
-/* While the others may come at any moment, only yields the processor; then sleeps a sixty-fourth of
- * the time waited, at most a millisecond. */
+/* While the others may arrive at any moment, only yields the processor. Later sleeps for a
+ * sixty-fourth of the time waited, at most a millisecond. */
 static void pause_after(int64_t waited_ns) {
     enum { OFFER_NS = 300000, LONGEST_NS = 1000000 };
     if (waited_ns < OFFER_NS)
@@ -57,7 +57,7 @@ static sonar_code await(sonar_code code, MPI_Request *request, const char *call,
     return code;
 }
 
-/* Returns when all ranks have come. */
+/* Returns when all ranks have called it. */
 static sonar_code meet(sonar_error *err) {
     const char *call = "MPI_Ibarrier";
     MPI_Request request;
@@ -65,7 +65,7 @@ static sonar_code meet(sonar_error *err) {
     return await(code, &request, call, err);
 }
 
-/* Sizes as the library counts them, and where each part begins. */
+/* Converts sizes to the library's type, and computes where each part begins. */
 static sonar_code count(const size_t *size, int counts[SONAR_RANKS_MOST],
                         int begins[SONAR_RANKS_MOST], sonar_error *err) {
     size_t sum = 0;
