@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What a pipeline starts with: the table where it fits this node and configuration, else the
- * built-in rule. */
+/* The choices at the start of a pipeline: the table if it fits this node and configuration, else
+ * the built-in rule. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -11,14 +11,15 @@
 #include "core/core.h"
 #include "train/train.h"
 
-/* Estimates are rough: below this gain the CPU does it all, or else the device does. */
+/* Estimates are rough: if the device gains less than this, all stages run on the CPU; if a mixture
+ * gains less than this, all run on the device. */
 static const double TIE_SHARE = 0.25;
 
 const char *sonar_choices_ask(const sonar_choices *choices, const char *decision) {
     return choices && choices->trained ? sonar_train_chosen(&choices->table, decision) : NULL;
 }
 
-/* The rule's estimates in place of times. */
+/* Stores the rule's estimates as if they were times. */
 static void estimate(const sonar_train_setup *setup, sonar_choices *choices) {
     const sonar_train_shape *shape = &choices->table.fingerprint.shape;
     sonar_placement placement[SONAR_TRAIN_CANDIDATES];
@@ -39,7 +40,7 @@ static void estimate(const sonar_train_setup *setup, sonar_choices *choices) {
 
 /* ---- deciding -------------------------------------------------------------------------------- */
 
-/* The placement that the table decided for; false if there is none for these stages. */
+/* The placement that the table has chosen; false if it has none for these stages. */
 static bool find_placement(const sonar_choices *choices, sonar_placement *placement) {
     const char *name = sonar_train_chosen(&choices->table, "placement");
     return name && sonar_placement_find(name, sonar_train_stages(&choices->table.fingerprint.shape),
@@ -64,10 +65,11 @@ static void read_table(const sonar_train_setup *setup, const sonar_train_fingerp
     }
     sonar_code code = sonar_train_load(path, fingerprint, &choices->table, &why);
     if (!code && !find_placement(choices, &unused))
-        code = sonar_fail(&why, SONAR_EINVAL, path,
-                          "its placement '%s' is none of this configuration's stages; run sonard "
-                          "--train again",
-                          sonar_train_chosen(&choices->table, "placement"));
+        code =
+            sonar_fail(&why, SONAR_EINVAL, path,
+                       "its placement '%s' does not match this configuration's stages; run sonard "
+                       "--train again",
+                       sonar_train_chosen(&choices->table, "placement"));
     choices->trained = !code;
     if (choices->trained)
         snprintf(choices->source, sizeof choices->source, "trained table %.300s, made %s", path,
@@ -90,7 +92,7 @@ static void describe(const sonar_choices *choices, size_t stages, char text[128]
                                  sonar_train_stage_names[s], place[s]->name);
 }
 
-/* A name in the configuration holds for all stages; with `auto` the decision does. */
+/* A backend named in the configuration applies to all stages; with `auto` the decision applies. */
 static sonar_code place_stages(const sonar_train_setup *setup, sonar_choices *choices,
                                sonar_error *err) {
     sonar_backend_choice *opened = &choices->backend;
@@ -108,7 +110,7 @@ static sonar_code place_stages(const sonar_train_setup *setup, sonar_choices *ch
         choices->place[s] =
             s >= stages || placement >> s & 1 ? opened->backend : sonar_backend_cpu();
     if (!decided)
-        return SONAR_OK; /* its reason says why already */
+        return SONAR_OK; /* its reason is already set */
     describe(choices, stages, places);
     snprintf(opened->reason, sizeof opened->reason, "%s: %s: %s",
              choices->trained ? "trained" : "estimated by the built-in rule", places,

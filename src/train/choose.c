@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Times candidates side by side and takes the fastest. */
+/* Times candidates alternately and chooses the fastest. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@ typedef struct trial {
     double (*seconds)[SONAR_TRAIN_ROUNDS]; /* [candidate], sorted */
 } trial;
 
-/* Keeps the times sorted as they come: there are few. */
+/* Inserts the time into the sorted times. */
 static void add_time(double *sorted, size_t count, double value) {
     while (count > 0 && sorted[count - 1] > value) {
         sorted[count] = sorted[count - 1];
@@ -34,7 +34,7 @@ static void give_up(sonar_train_timing *timing, const sonar_error *why) {
     snprintf(timing->note, sizeof timing->note, "%.60s: %.120s", why->where, why->text);
 }
 
-/* Every candidate that is still in once; `timed` says whether the time counts. */
+/* Runs every remaining candidate once; `timed`: the time counts. */
 static void run_round(const trial *t, bool timed) {
     for (size_t c = 0; c < t->decision->candidates; c++) {
         sonar_train_timing *timing = &t->decision->candidate[c];
@@ -103,7 +103,7 @@ sonar_code sonar_train_choose(const char *name, const sonar_train_candidate *can
     return sonar_train_pick(decision, plan->tie_share, err);
 }
 
-/* Index of the fastest that is not `but`, or the number of candidates. */
+/* Index of the fastest candidate other than `but`; the number of candidates if there is none. */
 static size_t fastest(const sonar_train_decision *decision, size_t but) {
     size_t best = decision->candidates;
     for (size_t c = 0; c < decision->candidates; c++)
@@ -130,7 +130,7 @@ static void give_reason(sonar_train_decision *decision, size_t best) {
 sonar_code sonar_train_pick(sonar_train_decision *decision, double tie_share, sonar_error *err) {
     size_t best = fastest(decision, decision->candidates);
     if (best == decision->candidates) {
-        snprintf(decision->reason, sizeof decision->reason, "none of them can run");
+        snprintf(decision->reason, sizeof decision->reason, "no candidate can run");
         return sonar_fail(err, SONAR_EUNAVAILABLE, decision->name, "no candidate can run: %s",
                           decision->candidates ? decision->candidate[0].note : "there is none");
     }

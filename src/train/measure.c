@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The trials of --train: every candidate is an engine of its own, which runs windows of noise as a
- * pipeline's engine runs those of ingest. The candidates of a decision take turns. */
+/* The trials of --train. Every candidate is an engine of its own, which processes windows of noise
+ * as a pipeline's engine processes those of ingest. The candidates of a decision take turns. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@ static const sonar_train_plan PLAN = {
     .warm_up = 2, .rounds = SONAR_TRAIN_ROUNDS, .tie_share = 0.03, .budget_ns = 5000000000};
 
 static const size_t RING_BYTES = (size_t)256 << 20; /* beyond what a window needs, at most */
-static const int64_t FILL_NS = 2000000000;          /* for a covariance, at most */
+static const int64_t FILL_NS = 2000000000;          /* time limit for filling a covariance */
 
 typedef struct training {
     const sonar_train_setup *setup;
@@ -22,11 +22,11 @@ typedef struct training {
     sonar_train_table *table;
     sonar_backend_choice opened;
     sonar_host host;                      /* its ctx is this training */
-    const char *asked, *answer;           /* the decision under trial and its candidate */
-    sonar_buffer ring;                    /* of noise, in pinned memory; all engines' */
-    sonar_buffer surface[SONAR_SURFACES]; /* in host memory; all engines' */
+    const char *asked, *answer;           /* the decision on trial and the candidate */
+    sonar_buffer ring;                    /* of noise, in pinned memory; shared by all engines */
+    sonar_buffer surface[SONAR_SURFACES]; /* in host memory; shared by all engines */
     uint32_t surfaces;                    /* SONAR_WANT bits */
-    sonar_engine_times times;             /* unused */
+    sonar_engine_times times;             /* not read */
 } training;
 
 /* One way to compute a window. */
@@ -37,10 +37,10 @@ typedef struct way {
 
 typedef struct trial {
     training *training;
-    sonar_engine *engine; /* NULL: could not be made; `why` says why */
+    sonar_engine *engine; /* NULL: it could not be created; `why` has the reason */
     sonar_error why;
     sonar_window window;
-    uint64_t next; /* window */
+    uint64_t next; /* number of the next window */
 } trial;
 
 /* ---- the host -------------------------------------------------------------------------------- */
@@ -56,7 +56,7 @@ static void host_parallel(void *ctx, size_t tasks, void (*task)(void *, size_t, 
     outer->parallel(outer->ctx, tasks, task, arg);
 }
 
-/* Engines under trial already use what was found out before. */
+/* Engines on trial use the outcomes of earlier decisions. */
 static const char *host_choice(void *ctx, const char *decision) {
     const training *t = ctx;
     return t->asked && !strcmp(decision, t->asked) ? t->answer
@@ -93,7 +93,8 @@ static sonar_code run_window(trial *trial, bool surfaces, sonar_error *err) {
     return sonar_engine_run(trial->engine, &job, err);
 }
 
-/* Half-filled, the covariance would cost less than it does in the long run. */
+/* Fills the covariance, because with fewer snapshots it would cost less than in normal
+ * operation. */
 static sonar_code fill_covariance(trial *trial, sonar_error *err) {
     const training *t = trial->training;
     const sonar_mvdr_spec *mvdr = &t->setup->specs->mvdr;
@@ -141,7 +142,7 @@ static sonar_code run_trial(void *arg, sonar_error *err) {
 
 /* ---- decisions ------------------------------------------------------------------------------- */
 
-/* A way that cannot be made takes part as one that is not available. */
+/* A way whose engine cannot be created takes part as unavailable. */
 static sonar_code compare(training *t, const char *name, const way *ways, size_t count,
                           sonar_error *err) {
     trial trials[SONAR_TRAIN_CANDIDATES];
@@ -163,14 +164,14 @@ static sonar_code compare(training *t, const char *name, const way *ways, size_t
     return code;
 }
 
-/* The same for what need not be decided: where nothing works, placement shows it. */
+/* The same for decisions that may be omitted: if nothing works, the decision on placement fails. */
 static sonar_code compare_if_any(training *t, const char *name, const way *ways, size_t count,
                                  sonar_error *err) {
     sonar_code code = compare(t, name, ways, count, err);
     return code == SONAR_EUNAVAILABLE ? SONAR_OK : code;
 }
 
-/* The ways of the opened backend to do a stage, the rest as in `base`. */
+/* Compares the ways of the opened backend to compute a stage; the rest as in `base`. */
 static sonar_code compare_stage(training *t, const sonar_decision *decision, const way *base,
                                 sonar_error *err) {
     way ways[SONAR_TRAIN_CANDIDATES];
@@ -189,7 +190,7 @@ static sonar_code compare_stage(training *t, const sonar_decision *decision, con
     return compare_if_any(t, decision->name, ways, count, err);
 }
 
-/* As much as can be is on the device. */
+/* A way with as many stages on the device as possible. */
 static way device_base(training *t, sonar_placement all) {
     way base = {.name = "base", .placement = all};
     trial trial;
@@ -200,7 +201,7 @@ static way device_base(training *t, sonar_placement all) {
     return base;
 }
 
-/* Everything that only the device has to decide. */
+/* Makes all decisions that concern only the device. */
 static sonar_code compare_on_device(training *t, sonar_error *err) {
     const sonar_backend *device = t->opened.backend;
     const sonar_train_shape *shape = &t->table->fingerprint.shape;
@@ -228,7 +229,8 @@ static sonar_code compare_placements(training *t, sonar_error *err) {
 /* ---- what all engines share -------------------------------------------------------------------
  */
 
-/* Noise in -1..1; for s16, the halves of a float's bits are noise enough. */
+/* Noise in -1..1. For s16 the two halves of a float's bits are used; these are sufficiently
+ * random. */
 static void fill_noise(const sonar_buffer *ring) {
     const size_t count = sonar_buffer_count(ring) * sonar_dtype_size(ring->dtype) / sizeof(float);
     uint64_t state = sonar_random_mix(1);
@@ -236,7 +238,7 @@ static void fill_noise(const sonar_buffer *ring) {
         ((float *)ring->data)[i] = (float)sonar_random_symmetric(&state);
 }
 
-/* Long enough that a covariance sees no snapshot twice, as far as memory allows. */
+/* Long enough, if memory allows, that a covariance contains no snapshot twice. */
 static size_t ring_length(const sonar_train_setup *setup) {
     const sonar_specs *specs = setup->specs;
     const size_t column = specs->dft.channels * sonar_dtype_size(setup->sample_type);
@@ -244,7 +246,7 @@ static size_t ring_length(const sonar_train_setup *setup) {
     const size_t wanted = specs->mvdr_enabled ? held * specs->mvdr_hop : 0;
     size_t length = specs->window_length + specs->mvdr_lookback + specs->hop +
                     sonar_min_size(wanted, RING_BYTES / column);
-    length = (length + 63) & ~(size_t)63; /* as ingest's own */
+    length = (length + 63) & ~(size_t)63; /* rounded like ingest's ring */
     return length % 1024 ? length : length + 64;
 }
 

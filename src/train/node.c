@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What the times of a table depend on besides the configuration. */
+/* The properties of the node that times in a table depend on. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/utsname.h>
@@ -22,7 +22,8 @@ const char *const sonar_train_node_names[SONAR_TRAIN_NODE_FIELDS] = {[VERSION] =
 
 enum { TEXT = SONAR_TRAIN_TEXT };
 
-/* First line of a file that starts with `key`; what follows its colon, or the line without key. */
+/* Finds the first line of a file that starts with `key`, and returns the text after its colon;
+ * without `key`, returns the line. */
 static bool read_line(const char *path, const char *key, char text[TEXT]) {
     char line[512];
     bool found = false;
@@ -50,7 +51,8 @@ static void cpu_name(char text[TEXT]) {
 
 static const char *build_kind(void) {
 #ifdef SONAR_NO_CLONES
-    return "instrumented"; /* sanitizers and coverage cost more than any choice gains */
+    return "instrumented"; /* sanitizers and coverage instrumentation cost more than any choice
+                              gains */
 #else
     return "plain";
 #endif

@@ -45,7 +45,7 @@ size_t sonar_train_stages(const sonar_train_shape *shape) {
     return shape->mvdr_bins ? SONAR_ENGINE_STAGES : SONAR_ENGINE_MVDR;
 }
 
-/* A name in the configuration holds for all stages. */
+/* A backend named in the configuration applies to all stages. */
 size_t sonar_placements(const sonar_train_setup *setup, const sonar_backend *opened,
                         sonar_placement *placement) {
     static const sonar_placement order[SONAR_TRAIN_CANDIDATES] = {0, 7, 3, 6, 4, 1, 5, 2};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The table as a file. What decides what runs is read strictly: a doubtful table is refused as a
- * whole. */
+/* The table as a file. It decides what runs, so it is read strictly: a doubtful table is refused as
+ * a whole. */
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -11,14 +11,14 @@
 #include "core/core.h"
 #include "train/train.h"
 
-enum { BYTES_MOST = 1 << 18 }; /* three times what a full table takes */
+enum { BYTES_MOST = 1 << 18 }; /* three times the size of a full table */
 
 #define NAME(name) #name,
 static const char *const shape_names[] = {SONAR_TRAIN_SHAPE(NAME)};
 enum { SHAPE_FIELDS = sizeof shape_names / sizeof *shape_names };
 _Static_assert(sizeof(sonar_train_shape) == SHAPE_FIELDS * sizeof(size_t), "all are counts");
 
-/* The shape's counts in the order of their names. */
+/* Lists the shape's counts in the order of their names. */
 static void list_counts(const sonar_train_shape *shape, size_t counts[SHAPE_FIELDS]) {
     memcpy(counts, shape, sizeof *shape);
 }
@@ -64,7 +64,7 @@ static void put_candidate(FILE *to, const sonar_train_timing *t) {
         put_text(to, "unavailable", t->note, "}\n");
 }
 
-/* What the table holds for comes last: without its end, a file is none. */
+/* The fingerprint comes last, so that a truncated file is not valid. */
 static void put_table(FILE *to, const sonar_train_table *table) {
     size_t counts[SHAPE_FIELDS];
     list_counts(&table->fingerprint.shape, counts);
@@ -103,7 +103,7 @@ sonar_code sonar_train_save(const sonar_train_table *table, const char *path, so
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* Reading goes on after a mistake, with empty values; the first one counts. */
+/* Reading continues after a mistake, with empty values; the first mistake is reported. */
 typedef struct reader {
     const char *path;
     sonar_code code;
@@ -112,10 +112,11 @@ typedef struct reader {
 
 static void refuse(reader *r, const sonar_node *at, const char *key, const char *what) {
     if (!r->code)
-        r->code = sonar_fail(r->err, SONAR_EINVAL, r->path,
-                             "line %zu is not of a training table of this version: '%s' %s; run "
-                             "sonard --train again",
-                             at ? at->place.line : 1, key, what);
+        r->code =
+            sonar_fail(r->err, SONAR_EINVAL, r->path,
+                       "line %zu does not belong to a training table of this version: '%s' %s; run "
+                       "sonard --train again",
+                       at ? at->place.line : 1, key, what);
 }
 
 /* The value of a key, or NULL. */
@@ -130,10 +131,10 @@ static const sonar_node *get(reader *r, const sonar_node *map, const char *key,
     return NULL;
 }
 
-/* The number of keys must match; whether they are the right ones is checked when they are read. */
+/* Checks the number of keys. Whether they are the right ones is checked when they are read. */
 static void need_keys(reader *r, const sonar_node *map, const char *what, size_t count) {
     if (!map || map->kind != SONAR_MAPPING || map->count != 2 * count)
-        refuse(r, map, what, "has keys too many, or lacks some");
+        refuse(r, map, what, "has too many or too few keys");
 }
 
 static void get_text(reader *r, const sonar_node *map, const char *key, char *text, size_t size) {
@@ -212,7 +213,7 @@ static void get_decisions(reader *r, const sonar_node *root, sonar_train_table *
         refuse(r, list, "placement", "is not decided");
 }
 
-/* Not a mistake, but not for here. */
+/* A valid table that was made for another node or configuration. */
 static void compare(reader *r, const char *what, const char *name, const char *then,
                     const char *now) {
     if (!r->code && strcmp(then, now) != 0)
@@ -264,7 +265,7 @@ static void parse(reader *r, const sonar_text *text, const sonar_train_fingerpri
     if (r->code == SONAR_ENOMEM)
         sonar_fail(r->err, SONAR_ENOMEM, r->path, "no memory to read it");
     else if (r->code)
-        sonar_fail(r->err, SONAR_EINVAL, r->path, "is no training table: %s",
+        sonar_fail(r->err, SONAR_EINVAL, r->path, "is not a training table: %s",
                    sonar_report_first(report, &place));
     else
         get_table(r, tree.root, expected, table);
@@ -286,7 +287,8 @@ sonar_code sonar_train_load(const char *path, const sonar_train_fingerprint *exp
     return r.code;
 }
 
-/* ---- in words -------------------------------------------------------------------------------- */
+/* ---- report
+ * ------------------------------------------------------------------------------------ */
 
 void sonar_train_print(const sonar_train_table *table, FILE *to) {
     for (size_t i = 0; i < table->decisions; i++) {
