@@ -665,7 +665,7 @@ def sensors_of_all_ranks_are_judged():
     elements = daemon.await_status()["elements"]
     assert elements["judged"] == CHANNELS and elements["masked_auto"]["sensors"] == [[20, 20]], elements
     assert elements["dead"]["channels"] == [[20, 20]], elements
-    assert "the beams do without 1 sensors: 20" in daemon.text(), daemon.text()
+    assert "the beams leave out 1 sensors: 20" in daemon.text(), daemon.text()
     assert any("mask_changed" in head["flags"] for _, head, _ in daemon.messages)
     daemon.end()
 
@@ -770,7 +770,7 @@ def what_ranks_cannot_do_is_refused():
         yaml = pathlib.Path(name) / "array.yaml"
         yaml.write_text(config_text(name, more="cluster: {ranks: [4, 20]}"))
         done = mpirun(3, binaries / "sonard", yaml)
-        words = "mpirun has started 3 ranks, and the configuration has channels for 2"
+        words = "mpirun has started 3 ranks, but the configuration has channels for 2"
         assert done.returncode == 2 and words in done.stderr, done
 
 

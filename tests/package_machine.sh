@@ -226,7 +226,7 @@ not systemctl restart sonard 2>/dev/null
 await 10 says "$since" 'record.directory: /srv/sonar cannot be opened: Permission denied; .*SupplementaryGroups='
 drop_in_of recording.md | grep -v ReadWritePaths | drop_in recording
 not systemctl restart sonard 2>/dev/null
-await 10 says "$since" '/srv/sonar is not ours to write: Read-only file system; ReadWritePaths='
+await 10 says "$since" '/srv/sonar cannot be written: Read-only file system; ReadWritePaths='
 drop_in_of recording.md | drop_in recording
 systemctl restart sonard
 works

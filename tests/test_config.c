@@ -577,9 +577,9 @@ static const struct {
     {SMALL "dft: {hop: 8, hop: 8}\n", ":5:15: error: dft.hop is given twice", ""},
     {SMALL "dft: {}\ndft: {}\n", ":6:1: error: dft is given twice", ""},
     {SMALL "metrics: {listen: \"0.0.0.0:9464\"}\n",
-     ":5:19: error: metrics.listen: '0.0.0.0:9464' is no loopback", "127.0.0.1:PORT"},
+     ":5:19: error: metrics.listen: '0.0.0.0:9464' is not a loopback", "127.0.0.1:PORT"},
     {"schema: 1\n" LINE_ARRAY "fs_hz: 8 kHz\ncbf: {band_hz: [1, 2]}\n", ":3:8: error: fs_hz",
-     "a plain number in Hz is wanted, not \"8 kHz\""},
+     "expected a plain number in Hz, not \"8 kHz\""},
     {"schema: 1\n" LINE_ARRAY "fs_hz: \"8000\"\ncbf: {band_hz: [1, 2]}\n", ":3:8: error: fs_hz",
      "in quotes"},
     {SMALL "sound_speed_mps: 15\n", ":5:18: error: sound_speed_mps: 15 is out of range",
@@ -591,8 +591,8 @@ static const struct {
     {SMALL "sound_speed_mps: [1500]\n", ":5:18: error: ", "not a list"},
     {SMALL "sound_speed_mps: {a: 1}\n", ":5:18: error: ", "not a group of keys"},
     {SMALL "sound_speed_mps:\n", "error: sound_speed_mps", "not nothing"},
-    {SMALL "dft:\n", "error: dft: a group of keys is wanted, not nothing", "length, hop"},
-    {SMALL "dft: 3\n", ":5:6: error: dft: a group of keys is wanted", "length, hop"},
+    {SMALL "dft:\n", "error: dft: expected a group of keys, not nothing", "length, hop"},
+    {SMALL "dft: 3\n", ":5:6: error: dft: expected a group of keys", "length, hop"},
     {SMALL "dft: {length: 8.5}\n", ":5:15: error: dft.length", "whole number"},
     {SMALL "dft: {length: 1}\n", ":5:15: error: dft.length", "out of range"},
     {SMALL "dft: {window: han}\n", ":5:15: error: dft.window", "hann, rectangular, hamming"},
@@ -627,7 +627,7 @@ static const struct {
     {CBF("band_hz: [100, 1000], ranges_m: never"), ":4:39: error: cbf.ranges_m", "auto"},
     {"schema: 1\nfs_hz: 4000\narray: {geometry: {line: {sensors: 8, spacing_m: 750}}}\n"
      "cbf: {band_hz: [100, 1000], ranges_m: auto, range_min_m: 2700}\n",
-     ":4:58: error: cbf.range_min_m: 2700 m: auto wants ", "a cbf.range_min_m of 2972 or more"},
+     ":4:58: error: cbf.range_min_m: 2700 m: auto gives ", "a cbf.range_min_m of 2972 or more"},
     {"schema: 1\nfs_hz: 4000\narray: {geometry: {line: {sensors: 8, spacing_m: 1000}}}\n"
      "cbf: {band_hz: [100, 1000], ranges_m: auto}\n",
      ":4:39: error: cbf.ranges_m: auto has no ranges from 3850 m to", "a larger cbf.range_max_m"},
@@ -670,7 +670,7 @@ static const struct {
     {ARRAY(LINE8 "channels: [0, 1, 2, 3, 4, 5, 6, 3]"), ":4:89: error: array.channels",
      "3 is given twice"},
     {ARRAY(LINE8 "channel_count: 7"), "error: array.channel_count", "channel 7 feeds a sensor"},
-    {ARRAY(LINE8 "mask: [3, 8]"), ":4:67: error: array.mask", "8 is no sensor"},
+    {ARRAY(LINE8 "mask: [3, 8]"), ":4:67: error: array.mask", "8 is not a sensor"},
     {ARRAY(LINE8 "mask: [3, 3]"), ":4:67: error: array.mask", "3 is given twice"},
     {ARRAY(LINE8 "mask: [0, 1, 2, 3, 4, 5, 6, 7]"), "error: array.mask", "no sensor is left"},
     {ARRAY(LINE8 "gain_db: [1, 2]"), "error: array.gain_db", "2 numbers for 8 sensors"},
@@ -841,7 +841,7 @@ Test(config, without_keys_only_loopback_and_ipc_are_accepted) {
         drop(&l);
     }
     loaded l = parse(SMALL "output: {endpoint: \"tcp://127.0.0.1:5555\"}\n");
-    expect(l.report, "is an endpoint of ingest already");
+    expect(l.report, "is already an endpoint of ingest");
     drop(&l);
 }
 
@@ -879,24 +879,24 @@ static const struct {
     const char *text, *says;
 } warnings[] = {
     {SMALL "mvdr: {enabled: false}\noutput: {topics: [mvdr.azimuth, status]}\n",
-     "no mvdr topic comes while mvdr.enabled is false"},
+     "no mvdr topic is published while mvdr.enabled is false"},
     {SMALL "detections: {enabled: false}\noutput: {topics: [detections]}\n",
-     "detections never come while"},
-    {SMALL "output: {topics: [cbf.nearfield]}\n", "cbf.nearfield never comes without"},
+     "detections are not published while"},
+    {SMALL "output: {topics: [cbf.nearfield]}\n", "cbf.nearfield is not published without"},
     {SMALL "output: {bearing_reference: true}\n",
-     ":5:29: warning: output.bearing_reference: no heading is known until sonarctl tells one"},
+     ":5:29: warning: output.bearing_reference: no heading is known until sonarctl sets one"},
     {"schema: 1\nfs_hz: 4000\ncbf: {band_hz: [100, 1000], ranges_m: []}\narray: {heading_deg: 3, "
      "geometry: {positions: {list: [[0, 0, 0], [0, 0, 1], [0, 0, 2], [0, 0, 3]]}}}\n"
      "output: {bearing_reference: true}\n",
      ":5:29: warning: output.bearing_reference: a vertical line has no bearings"},
     {SMALL "output: {topics: [mvdr.nearfield]}\n",
-     "the topic mvdr.nearfield never comes without the option mvdr.nearfield"},
+     "the topic mvdr.nearfield is not published without the option mvdr.nearfield"},
     {SMALL "output: {topics: [music.azimuth]}\n",
-     "the topic music.azimuth never comes without the option mvdr.music"},
+     "the topic music.azimuth is not published without the option mvdr.music"},
     {SMALL "mvdr: {music: 2, enabled: false}\n",
      ":5:15: warning: mvdr.music: has no effect while mvdr.enabled is false"},
     {SMALL "mvdr: {nearfield: true}\noutput: {topics: [mvdr.nearfield]}\n",
-     "the topic mvdr.nearfield never comes without cbf.ranges_m"},
+     "the topic mvdr.nearfield is not published without cbf.ranges_m"},
     {SMALL "mvdr: {nearfield: true}\n",
      ":5:19: warning: mvdr.nearfield: has no effect without cbf.ranges_m"},
     {SMALL "mvdr: {nearfield: true, enabled: false}\n",
@@ -912,7 +912,7 @@ static const struct {
     {SMALL "mvdr: {length: 37, hop: 37, band_hz: [100, 1000]}\n", "warning: mvdr.length: 37 "},
     {SMALL "mvdr: {snapshots: 1}\n", ":5:19: warning: mvdr.snapshots: a covariance of 1 snapshot"},
     {SMALL "mvdr: {snapshots: 2}\n", "mvdr.snapshots: 2 snapshots are too few for the noise rule, "
-                                     "which wants 3: the trace rule"},
+                                     "which needs 3: the trace rule"},
     {"schema: 1\nfs_hz: 4000\narray: {geometry: {line: {sensors: 64, spacing_m: 0.75}}}\n"
      "cbf: {band_hz: [100, 950], ranges_m: []}\nmvdr: {snapshots: 64}\n",
      ":5:19: warning: mvdr.snapshots: 33.3 s of samples in each adaptive spectrum: its bearings "
@@ -923,11 +923,11 @@ static const struct {
     {SMALL "mvdr: {snapshots: 5, loading: {known_sources: 2}}\n", "which wants 7"},
     {SMALL "dft: {hop: 5000}\n", ":5:12: warning: dft.hop: 904 samples"},
     {CBF("band_hz: [100, 1000], ranges_m: [], length: 1000, hop: 5000"),
-     ":4:62: warning: cbf.hop: 1048 samples of every 2048 are never looked at"},
+     ":4:62: warning: cbf.hop: 1048 samples of every 2048 are never processed"},
     {CBF("band_hz: [100, 1000], ranges_m: [], length: 100, hop: 300"), /* 14 */
-     "warning: cbf.hop: 648 samples of every 2048 are never looked at"},
+     "warning: cbf.hop: 648 samples of every 2048 are never processed"},
     {CBF("band_hz: [100, 1000], ranges_m: [], length: 1500") "dft: {hop: 4096}\n",
-     ":4:51: warning: cbf.length: 346 samples of every 4096 are never looked at"},
+     ":4:51: warning: cbf.length: 346 samples of every 4096 are never processed"},
     {CBF("band_hz: [100, 1000], ranges_m: [], scan: {start_deg: 0, stop_deg: 180, step_deg: 10}"),
      "warning: cbf.scan.step_deg: 10 deg is coarser than half the beam width of 19.3 deg"},
     {"schema: 1\nfs_hz: 4000\narray: {geometry: {line: {sensors: 128, spacing_m: 0.5}}}\n"
@@ -942,7 +942,7 @@ static const struct {
     {SMALL "dft: {length: 4194304}\n", /* 17.5 minutes */
      ":5:15: warning: dft.length: 4194304 samples at 4000 Hz are a window of 17.5 minutes"},
     {SMALL "sound_speed_mps: 4888\n",
-     ":5:18: warning: sound_speed_mps: 4888 m/s is the speed of sound neither in water nor in air"},
+     ":5:18: warning: sound_speed_mps: 4888 m/s is not the speed of sound in water or in air"},
     {SMALL "sound_speed_mps: 150\n", "warning: sound_speed_mps: 150 m/s"},
     {ARRAY(LINE8 "hydrophone: {sensitivity_db: 165, full_scale_v: 1, full_scale_counts: 1}"),
      "warning: array.hydrophone.sensitivity_db: 165 dB re 1 V/uPa is more than any hydrophone has"},

@@ -84,14 +84,15 @@ static void make_keys(void) {
 
 Test(config_security, what_would_be_open_is_refused_at_its_place) {
     cr_expect_eq(load(OPEN), SONAR_EINVAL);
-    expect("test.yaml:5:38: error: ingest.endpoints: refused: whoever reaches tcp://*:5555 could "
-           "send samples. Make keys with sonar-keys and set security.key and "
-           "security.allow_senders (docs/lan.md)");
-    expect("test.yaml:6:20: error: output.endpoint: refused: whoever reaches tcp://0.0.0.0:5556 "
+    expect(
+        "test.yaml:5:38: error: ingest.endpoints: refused: anyone who reaches tcp://*:5555 could "
+        "send samples. Make keys with sonar-keys and set security.key and "
+        "security.allow_senders (docs/lan.md)");
+    expect("test.yaml:6:20: error: output.endpoint: refused: anyone who reaches tcp://0.0.0.0:5556 "
            "could read all results.");
     cr_expect_eq(load(ARRAY "ingest: {endpoints: [\"tcp://192.0.2.1:1\"], socket: sub}\n"),
                  SONAR_EINVAL);
-    expect("refused: whoever reaches tcp://192.0.2.1:1 could send samples");
+    expect("refused: anyone who reaches tcp://192.0.2.1:1 could send samples");
 }
 
 Test(config_security, lists_belong_to_the_key) {

@@ -247,14 +247,14 @@ Test(control, training_that_cannot_be_is_refused) {
 Test(control, what_is_no_request_is_refused_with_a_reason) {
     rig rig = rig_open("");
     client c = client_open(&rig, ZMQ_REQ);
-    EXPECT_REFUSAL(&c, "", "a JSON object with a verb is wanted");
+    EXPECT_REFUSAL(&c, "", "expected a JSON object with a verb");
     EXPECT_REFUSAL(&c, "{", "a JSON object");
     EXPECT_REFUSAL(&c, "[]", "a JSON object");
     EXPECT_REFUSAL(&c, "\0\0\0\377\376", "a JSON object");
     EXPECT_REFUSAL(&c, "{\"verb\":7}", "a JSON object");
-    EXPECT_REFUSAL(&c, "{\"verb\":\"explode\"}", "is none of status, version");
-    EXPECT_REFUSAL(&c, "{\"verb\":\"\xc0\xafnot\xff\"}", "is none of status, version");
-    EXPECT_REFUSAL(&c, "{\"verb\":\"status\",\"x\":1}", "not known here");
+    EXPECT_REFUSAL(&c, "{\"verb\":\"explode\"}", "is not one of status, version");
+    EXPECT_REFUSAL(&c, "{\"verb\":\"\xc0\xafnot\xff\"}", "is not one of status, version");
+    EXPECT_REFUSAL(&c, "{\"verb\":\"status\",\"x\":1}", "this verb has no member");
     EXPECT_REFUSAL(&c, "{\"verb\":\"set\"}", "an object of 1 to");
     EXPECT_REFUSAL(&c, "{\"verb\":\"set\",\"values\":[1]}", "an object of 1 to");
     EXPECT_REFUSAL(&c, "{\"verb\":\"set\",\"values\":{\"sound_spede_mps\":1}}",
@@ -272,9 +272,9 @@ Test(control, what_is_no_request_is_refused_with_a_reason) {
                    "no sensor is left");
     EXPECT_REFUSAL(&c, "{\"verb\":\"mask\",\"mask\":{\"only\":[1],\"off\":[2]}}", "by itself");
     EXPECT_REFUSAL(&c, "{\"verb\":\"mask\",\"mask\":{\"on\":[2],\"only\":[1]}}", "by itself");
-    EXPECT_REFUSAL(&c, "{\"verb\":\"mask\",\"mask\":{\"on\":[1],\"of\":[2]}}", "is wanted");
-    EXPECT_REFUSAL(&c, "{\"verb\":\"mask\",\"mask\":{}}", "is wanted");
-    EXPECT_REFUSAL(&c, "{\"verb\":\"mask\",\"mask\":[1]}", "is wanted");
+    EXPECT_REFUSAL(&c, "{\"verb\":\"mask\",\"mask\":{\"on\":[1],\"of\":[2]}}", "expected ");
+    EXPECT_REFUSAL(&c, "{\"verb\":\"mask\",\"mask\":{}}", "expected ");
+    EXPECT_REFUSAL(&c, "{\"verb\":\"mask\",\"mask\":[1]}", "expected ");
     static char deep[200000];
     memset(deep, '[', sizeof deep);
     expect_refusal(&c, deep, sizeof deep, "a JSON object");
@@ -401,9 +401,9 @@ Test(control, status_says_what_a_restart_would_undo) {
     rig rig = rig_open("");
     cJSON_Delete(window(&rig, 0));
     expect_ctl(&rig, 0, "heading         not known", "status", NULL, NULL, NULL);
-    expect_ctl(&rig, 0, "until a reload or a restart, as the file says 1500\n", "set",
+    expect_ctl(&rig, 0, "until a reload or a restart, because the file has 1500\n", "set",
                "sound_speed_mps", "1480", NULL);
-    expect_ctl(&rig, 0, "array.mask: until a reload or a restart, as the file says", "mask",
+    expect_ctl(&rig, 0, "array.mask: until a reload or a restart, because the file has", "mask",
                "3,7-9", NULL, NULL);
     expect_ctl(&rig, 0, "array.heading_deg: 30 in place of unset\narray.heading_deg: until", "set",
                "array.heading_deg", "30", NULL);
@@ -472,7 +472,7 @@ Test(control, sonarctl_says_what_it_did) {
                "cbf.scan", "all", NULL);
     expect_ctl(&rig, 1, "heading_deg: 400 is out of range; accepted: -360 to 360", "navigation",
                "heading_deg", "400", NULL);
-    expect_ctl(&rig, 1, "depth_m: a number is wanted", "navigation", "depth_m", "deep", NULL);
+    expect_ctl(&rig, 1, "depth_m: expected a number", "navigation", "depth_m", "deep", NULL);
     expect_ctl(&rig, 2, "wrong arguments", "mask", "3;4", NULL, NULL);
     expect_ctl(&rig, 2, "wrong arguments", "mask", "3", "+4", NULL);
     expect_ctl(&rig, 0, "Exit codes", "--help", NULL, NULL, NULL);
@@ -482,7 +482,7 @@ Test(control, sonarctl_says_what_it_did) {
     box_write(&rig.box, "sonard.yaml",
               "schema: 1\narray: {geometry: {line: {sensors: 12, spacing_m: 0.75}}}\n"
               "fs_hz: fast\ncbf: {band_hz: [600, 950]}\ndft: {window: x}\n");
-    expect_ctl(&rig, 1, "sonard.yaml:3:8: fs_hz: a plain number in Hz is wanted, not \"fast\"",
+    expect_ctl(&rig, 1, "sonard.yaml:3:8: fs_hz: expected a plain number in Hz, not \"fast\"",
                "reload", NULL, NULL, NULL);
     expect_ctl(&rig, 1, " more, in the log)", "reload", NULL, NULL, NULL);
     box_write(&rig.box, "sonard.yaml",

@@ -356,7 +356,7 @@ static void judge_ranks(rig *rank, sonar_elements *whole, const uint32_t *sensor
     for (size_t k = 0; k < 2; k++) {
         const uint64_t first = sonar_elements_began(rank[k].elements);
         began = first > began ? first : began;
-        memcpy(told + k * bytes, sonar_elements_tell(rank[k].elements), bytes);
+        memcpy(told + k * bytes, sonar_elements_measures(rank[k].elements), bytes);
     }
     for (size_t k = 0; k < 2; k++)
         sonar_elements_go_on(rank[k].elements, began);

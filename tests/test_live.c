@@ -461,7 +461,8 @@ Test(live, a_limit_on_the_gain_changes_where_there_is_one, .timeout = 600) {
     gain = NULL;
     line_open(&l, NULL, NULL);
     cr_expect_eq(set(&l, "mvdr.white_noise_gain_db", "-3", &err), SONAR_EINVAL);
-    cr_expect(strstr(err.text, "-100 there limits nothing and keeps room"), "%s", err.text);
+    cr_expect(strstr(err.text, "-100 there limits nothing but allocates the memory"), "%s",
+              err.text);
     line_close(&l);
 }
 
@@ -670,7 +671,7 @@ Test(live, what_is_wrong_changes_nothing_and_says_so) {
         {"cbf.band_hz", "[900, 700]", "above"},
         {"lofar.band_hz", "[500, 900]", "lofar.band_hz: stays [600, 950]: buffers of the CBF"},
         {"mvdr.band_hz", "[700, 951]", "buffers of the MVDR have room for bins 600 to 950"},
-        {"array.mask", "[12]", "is no sensor"},
+        {"array.mask", "[12]", "is not a sensor"},
         {"array.mask", "[0,1,2,3,4,5,6,7,8,9,10]", "another kind"},
         {"cbf.ranges_m", "[30]", "1 ranges do not fit"},
         {"cbf.ranges_m", "[3, 90]", "not beyond the array"},

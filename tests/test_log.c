@@ -296,7 +296,8 @@ static void flood(const rig *rig) {
 Test(log, a_peer_that_floods_fills_no_disk) {
     rig rig = rig_make();
     char *text = log_of(&rig, flood);
-    const int control = count_of(text, "\"flood\" is none of"), memory = count_of(text, "of user"),
+    const int control = count_of(text, "\"flood\" is not one of"),
+              memory = count_of(text, "of user"),
               left_out = sum_before(text, " more lines like these left out");
     cr_expect_geq(control, LOG_LINES_A_PERIOD);
     cr_expect_geq(memory, LOG_LINES_A_PERIOD);

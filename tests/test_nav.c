@@ -152,7 +152,7 @@ static sonar_nav *open_nav(double stale_after_s) {
 
 static void tell(sonar_nav *nav, double t_s, double deg) {
     sonar_nav_values v = {.known = 1u << SONAR_NAV_HEADING, .value = {deg}};
-    sonar_nav_tell(nav, "test", &v, (int64_t)(t_s * 1e9), false);
+    sonar_nav_store(nav, "test", &v, (int64_t)(t_s * 1e9), false);
 }
 
 static double heading(sonar_nav *nav, double t_s) {
@@ -221,16 +221,16 @@ Test(nav, a_compass_gives_way_to_a_gyro) {
     sonar_nav *nav = open_nav(3);
     sonar_nav_values compass = {.known = 1u << SONAR_NAV_MAGNETIC};
     compass.value[SONAR_NAV_MAGNETIC] = 50;
-    sonar_nav_tell(nav, "nmea", &compass, 100000000000, false);
+    sonar_nav_store(nav, "nmea", &compass, 100000000000, false);
     cr_expect_float_eq(heading(nav, 100), 50, 1e-6);
     tell(nav, 101, 60);
-    sonar_nav_tell(nav, "nmea", &compass, 102000000000, false);
+    sonar_nav_store(nav, "nmea", &compass, 102000000000, false);
     cr_expect_float_eq(heading(nav, 102), 60, 10.1);
     cr_expect_gt(fabs(heading(nav, 102) - 50), 5);
-    sonar_nav_tell(nav, "nmea", &compass, 106000000000, false);
+    sonar_nav_store(nav, "nmea", &compass, 106000000000, false);
     cr_expect_float_eq(heading(nav, 106), 50, 1e-6, "the gyro is silent");
     tell(nav, 1e6, 60); /* by a clock that was wrong */
-    sonar_nav_tell(nav, "nmea", &compass, 107000000000, false);
+    sonar_nav_store(nav, "nmea", &compass, 107000000000, false);
     cr_expect_float_eq(heading(nav, 107), 50, 1e-6, "the gyro tells of the future");
     sonar_nav_destroy(nav);
 }
@@ -238,7 +238,7 @@ Test(nav, a_compass_gives_way_to_a_gyro) {
 Test(nav, what_is_held_does_not_get_stale) {
     sonar_nav *nav = open_nav(3);
     sonar_nav_values v = {.known = 1u << SONAR_NAV_HEADING, .value = {123}};
-    sonar_nav_tell(nav, "control", &v, 100000000000, true);
+    sonar_nav_store(nav, "control", &v, 100000000000, true);
     cr_expect_float_eq(heading(nav, 1e6), 123, 1e-6);
     cr_expect_float_eq(heading(nav, 1), 123, 1e-6);
     tell(nav, 200, 60);

@@ -651,7 +651,7 @@ Test(record, a_file_that_is_deleted_meanwhile_is_told) {
         digitiser_send(&d, 20);
         cJSON *head = status_with(&rig, "record.stopped", 1);
         const cJSON *text = cJSON_GetObjectItemCaseSensitive(head, "text");
-        cr_expect(strstr(text->valuestring, "was deleted while it was written"), "%s",
+        cr_expect(strstr(text->valuestring, "was deleted while it was being written"), "%s",
                   text->valuestring);
         expect_number(head, "record.on", 0);
         cJSON_Delete(head);
@@ -715,10 +715,10 @@ Test(record, the_command_answers_with_the_file) {
     configure(&rig, "max_skew_ms: 200, silent_after_ms: 500", "what: raw, at_start: false");
     rig_start(&rig, windows_only);
     digitiser d = feed_of(&rig);
-    expect_answer(&rig, NULL, "start", 0, "as soon as samples come; there are none now");
+    expect_answer(&rig, NULL, "start", 0, "as soon as samples arrive; there are none now");
     snprintf(words, sizeof words, "recording to %s/bow__line__3-20", rig.folder);
     expect_answer(&rig, &d, "start", 0, words);
-    expect_answer(&rig, &d, "stop", 0, "not recording from now on");
+    expect_answer(&rig, &d, "stop", 0, "recording has stopped");
     rig_stop(&rig);
     digitiser_close(&d);
     rig_free(&rig);

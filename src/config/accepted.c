@@ -42,7 +42,7 @@ static void describe_choices(const sonar_option *o, char *words, size_t size) {
     }
 }
 
-/* The keys of a group that may stand where the word does. */
+/* The keys of a group that may replace the word. */
 static void describe_group(const sonar_option *o, char *words, size_t size) {
     const size_t length = strlen(o->path);
     const char *last = "", *between = ", or a group of ";

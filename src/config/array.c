@@ -133,7 +133,7 @@ static bool place_positions(sonar_loader *l) {
     return within_reach(l);
 }
 
-/* The settings' canonical form of positions: what was resolved, to be used as it stands. */
+/* Stores the resolved positions in the settings, so that the printed configuration has them. */
 static void settle_positions(sonar_loader *l) {
     sonar_value *v = l->settings->value;
     sonar_value_set_number(l, OPT_POSITIONS_FRAME, 0);
@@ -166,7 +166,7 @@ static bool place_sensors(sonar_loader *l) {
 
 /* ---- channels and mask ----------------------------------------------------------------------- */
 
-/* Points at entry i of a list option. */
+/* Reports a mistake at entry i of a list option. */
 static bool fail_entry(sonar_loader *l, sonar_option_id id, size_t i, const char *message,
                        double entry) {
     const sonar_node *node = value(l, id)->node ? value(l, id)->node->first : NULL;
@@ -177,8 +177,8 @@ static bool fail_entry(sonar_loader *l, sonar_option_id id, size_t i, const char
     return false;
 }
 
-/* Checks that no entry repeats and that all are below `below`; `what` names the ones that are not.
- */
+/* Checks that no entry occurs twice and that all are below `below`; `what` describes entries that
+ * are not. */
 static bool distinct(sonar_loader *l, sonar_option_id id, size_t below, const char *what) {
     const sonar_value *v = value(l, id);
     uint8_t *seen = sonar_alloc(SONAR_SENSORS_MOST, 1);
@@ -234,7 +234,7 @@ static bool resolve_mask(sonar_loader *l) {
     if (!have(l, OPT_MASK))
         return false;
     if (!distinct(l, OPT_MASK, c->sensors,
-                  "is no sensor of the array, whose sensors are counted from 0"))
+                  "is not a sensor of the array; sensors are numbered from 0"))
         return false;
     const sonar_value *v = value(l, OPT_MASK);
     for (size_t i = 0; i < v->count; i++)
@@ -279,7 +279,7 @@ static bool check_gains(sonar_loader *l) {
     return true;
 }
 
-/* dB re 1 count/uPa: volts per micropascal, amplified, times counts per volt. */
+/* dB re 1 count/uPa: the product of volts per micropascal, amplification, and counts per volt. */
 static bool resolve_hydrophone(sonar_loader *l) {
     sonar_config *c = l->config;
     double *amplifier_db = sonar_alloc(c->sensors, sizeof *amplifier_db);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Rules that need the resolved configuration: what would run, but not as its owner expects. */
+/* Rules that need the resolved configuration: warnings about configurations that run, but not as
+ * their owner expects. */
 #include "config/access.h"
 
 #include <math.h>
@@ -64,8 +65,7 @@ static void check_sound_speed(sonar_loader *l) {
     const double c_mps = l->config->sound_speed_mps;
     if (!(c_mps >= 1400 && c_mps <= 1600) && !(c_mps >= 300 && c_mps <= 360))
         warn(l, OPT_SOUND_SPEED, "1400 to 1600 m/s in water, 300 to 360 m/s in air",
-             "%g m/s is the speed of sound neither in water nor in air: bearings will be wrong",
-             c_mps);
+             "%g m/s is not the speed of sound in water or in air: bearings will be wrong", c_mps);
 }
 
 static void check_sensitivity(sonar_loader *l) {
@@ -89,14 +89,15 @@ static void check_abeam(sonar_loader *l) {
     const double off = sqrt(fmax(square, 0));
     if (off > 0.01 * c->range_m[0])
         warn(l, OPT_RANGE_REFERENCE, "origin: centroid, or radial",
-             "the line passes the reference point at %.4g m: ranges abeam count from the parallel "
+             "the line passes the reference point at %.4g m: ranges abeam are relative to the "
+             "parallel "
              "through that point",
              off);
 }
 
 static void check_hop(sonar_loader *l, sonar_option_id id, size_t hop, size_t length) {
     if (hop > length)
-        warn(l, id, NULL, "%zu samples of every %zu are never looked at", hop - length, hop);
+        warn(l, id, NULL, "%zu samples of every %zu are never processed", hop - length, hop);
 }
 
 /* `step` is the option of the scan's step; a scan without a step is automatic. */
@@ -131,7 +132,7 @@ static void check_ranges(sonar_loader *l) {
 static const double *mirror_of(const sonar_config *c, size_t k, double tolerance) {
     const double *p = c->position_m + 3 * k;
     for (size_t i = 0; i < c->sensors; i++) {
-        /* the same sensor from the other end first: so are most arrays numbered */
+        /* the same sensor when numbered from the other end: the mirror image in most arrays */
         const size_t j = (2 * c->sensors - 1 - k - i) % c->sensors;
         const double *q = c->position_m + 3 * j;
         if (fabs(p[0] + q[0]) <= tolerance && fabs(p[1] + q[1]) <= tolerance &&
@@ -167,7 +168,8 @@ static void check_covariance(sonar_loader *l) {
     const sonar_config *c = l->config;
     const size_t least = 2 * c->specs.mvdr.known_sources + 3;
     const size_t looks = c->specs.mvdr.snapshots * (c->specs.mvdr.forward_backward ? 2 : 1);
-    if (c->specs.mvdr.alpha > 0 || !c->specs.mvdr.snapshots) /* 0: a forgetting that is refused */
+    if (c->specs.mvdr.alpha > 0 ||
+        !c->specs.mvdr.snapshots) /* 0: an invalid forgetting, reported already */
         return;
     if (c->specs.mvdr.snapshots == 1)
         warn(l, OPT_SNAPSHOTS, NULL,
@@ -175,7 +177,7 @@ static void check_covariance(sonar_loader *l) {
              "sound together are one");
     else if (looks < least && c->specs.mvdr.loading == SONAR_LOADING_NOISE)
         warn(l, OPT_SNAPSHOTS, NULL,
-             "%zu snapshots are too few for the noise rule, which wants %zu: the trace rule takes "
+             "%zu snapshots are too few for the noise rule, which needs %zu: the trace rule takes "
              "its place",
              c->specs.mvdr.snapshots, c->specs.mvdr.forward_backward ? (least + 1) / 2 : least);
 }
@@ -190,7 +192,7 @@ static void check_turns(sonar_loader *l) {
     const double turn = c->mvdr_scan.beam_width_deg / seconds;
     char hint[HINT] = "fewer snapshots";
     if (!c->specs.mvdr_enabled || !(turn < passes_deg_per_s) ||
-        (double)c->specs.window_length / c->fs_hz > WINDOW_MOST_S) /* warned about there */
+        (double)c->specs.window_length / c->fs_hz > WINDOW_MOST_S) /* reported there */
         return;
     double length = 64;
     while (length < crossings * c->geometry.aperture_m / c->sound_speed_mps * c->fs_hz)
@@ -205,7 +207,7 @@ static void check_turns(sonar_loader *l) {
          seconds, turn);
 }
 
-/* As many modes as counted sources need a source count. */
+/* Rules for options that need a source count. */
 static void check_modes(sonar_loader *l) {
     const sonar_mvdr_spec *mvdr = &l->config->specs.mvdr;
     if (mvdr->white_noise_gain_db < 0 && (mvdr->dmr || mvdr->correct_level))
@@ -220,7 +222,7 @@ static void check_modes(sonar_loader *l) {
     if (mvdr->dmr == SONAR_MODES_COUNTED || mvdr->music == SONAR_MODES_COUNTED)
         sonar_report_add(l->report, SONAR_MISTAKE, l->text, sonar_place_of(l, OPT_SOURCE_COUNT),
                          "mdl or random_matrix",
-                         "mvdr.source_count: mvdr.%s: auto takes the sources that it counts",
+                         "mvdr.source_count: mvdr.%s: auto needs a source count",
                          mvdr->dmr == SONAR_MODES_COUNTED ? "dmr" : "music");
 }
 
@@ -242,14 +244,15 @@ static void check_mvdr(sonar_loader *l) {
         check_symmetry(l);
 }
 
-/* Checks for samples between the CBF's snapshots that no snapshot of a following window covers. */
+/* Checks for samples between the CBF's snapshots that no snapshot of a following window
+ * contains. */
 static void check_snapshots(sonar_loader *l) {
     const sonar_config *c = l->config;
     const size_t step = sonar_min_size(c->specs.cbf_hop, c->specs.cbf.length);
     const size_t seen = (c->specs.cbf.max_snapshots - 1) * step + c->specs.cbf.length;
     if (seen < c->specs.hop)
         warn(l, given(l, OPT_CBF_HOP) ? OPT_CBF_HOP : OPT_CBF_LENGTH, NULL,
-             "%zu samples of every %zu are never looked at", c->specs.hop - seen, c->specs.hop);
+             "%zu samples of every %zu are never processed", c->specs.hop - seen, c->specs.hop);
 }
 
 /* Warns about topics that are listed but never published. The default, all topics, does not warn.
@@ -260,20 +263,20 @@ static void check_topics(sonar_loader *l) {
     if (c->output_topics == SONAR_WANT(SONAR_SURFACES) - 1)
         return;
     if (!c->specs.mvdr_enabled && c->output_topics & mvdr)
-        warn(l, OPT_TOPICS, NULL, "no mvdr topic comes while mvdr.enabled is false");
+        warn(l, OPT_TOPICS, NULL, "no mvdr topic is published while mvdr.enabled is false");
     if (!c->detect_enabled && c->output_topics & SONAR_WANT(SONAR_DETECTIONS))
-        warn(l, OPT_TOPICS, NULL, "detections never come while detections.enabled is false");
+        warn(l, OPT_TOPICS, NULL, "detections are not published while detections.enabled is false");
     if (!c->specs.cbf.ranges && c->output_topics & SONAR_WANT(SONAR_CBF_NEARFIELD))
-        warn(l, OPT_TOPICS, NULL, "cbf.nearfield never comes without cbf.ranges_m");
+        warn(l, OPT_TOPICS, NULL, "cbf.nearfield is not published without cbf.ranges_m");
     if (c->specs.mvdr_enabled && !c->specs.mvdr.ranges &&
         c->output_topics & SONAR_WANT(SONAR_MVDR_NEARFIELD))
         warn(l, OPT_TOPICS, "mvdr.nearfield: true, and cbf.ranges_m",
-             "the topic mvdr.nearfield never comes without %s",
+             "the topic mvdr.nearfield is not published without %s",
              c->mvdr_nearfield ? "cbf.ranges_m" : "the option mvdr.nearfield");
     if (c->specs.mvdr_enabled && !c->specs.mvdr.music &&
         c->output_topics & SONAR_WANT(SONAR_MUSIC_AZIMUTH))
         warn(l, OPT_TOPICS, "mvdr.music: auto, or a number of sources",
-             "the topic music.azimuth never comes without the option mvdr.music");
+             "the topic music.azimuth is not published without the option mvdr.music");
 }
 
 /* The adaptive near field needs mvdr.enabled and cbf.ranges_m; MUSIC needs mvdr.enabled. */
@@ -297,7 +300,7 @@ static void check_bearings(sonar_loader *l) {
                               : "with so few directions spectra stay in the array frame");
     else if (!c->heading_known && !c->navigation_nmea && !c->navigation_endpoint)
         warn(l, OPT_BEARING_REFERENCE, "array.heading_deg or navigation",
-             "no heading is known until sonarctl tells one");
+             "no heading is known until sonarctl sets one");
 }
 
 /* "3, 7, 9, ..." */

@@ -37,7 +37,7 @@ enum {
 
 /* Bands after resolution: absolute bin numbers of the DFT they belong to. */
 typedef struct sonar_band {
-    double low_hz, high_hz; /* as asked, or the bins' frequencies */
+    double low_hz, high_hz; /* as configured, or the frequencies of the bins */
     size_t first_bin, bins;
 } sonar_band;
 
@@ -47,7 +47,7 @@ typedef enum sonar_bearing_reference {
     SONAR_REFERENCE_TRUE
 } sonar_bearing_reference;
 
-/* What happens when the backend at work fails in mid-stream and cannot be set up again. */
+/* What happens if the backend fails while the daemon runs and cannot be set up again. */
 typedef enum sonar_gpu_failure {
     SONAR_GPU_FAILURE_CPU = 0,
     SONAR_GPU_FAILURE_EXIT
@@ -62,12 +62,12 @@ typedef struct sonar_config {
     double *position_m;       /* [sensor][3] array frame */
     uint32_t *channel;        /* [sensor] */
     uint8_t *used;            /* [sensor] */
-    bool auto_mask;           /* and sensors found faulty while running are masked too */
+    bool auto_mask;           /* sensors found faulty during the run are masked too */
     double *gain_db;          /* [sensor] dB re 1 count/uPa, 0 where not given */
     bool calibrated;          /* gain_db was given, or follows from array.hydrophone */
     double full_scale_counts; /* of array.hydrophone, 0: not given */
-    double *phase_deg;        /* [sensor] phase by which the channel leads; taken out */
-    double *delay_us;         /* [sensor] time by which the channel lags; taken out */
+    double *phase_deg;        /* [sensor] phase by which the channel leads; it is compensated */
+    double *delay_us;         /* [sensor] time by which the channel lags; it is compensated */
     double heading_deg;
     bool heading_known;
     sonar_geometry geometry; /* analysed */
@@ -96,19 +96,20 @@ typedef struct sonar_config {
     sonar_specs specs;
 
     /* cbf and lofar */
-    sonar_band cbf_band, lofar_band; /* lofar: the whole surface's bins, it contains the cbf band */
+    sonar_band cbf_band,
+        lofar_band; /* lofar: the bins of the whole surface, which contains the CBF's band */
     sonar_scan cbf_scan;
     sonar_shading shading;
     double sidelobe_db;
     int nbar;
     double *shading_weight;            /* [sensor], 0 where masked */
-    double range_m[SONAR_RANGES_MOST]; /* specs.cbf.ranges of them */
+    double range_m[SONAR_RANGES_MOST]; /* number of them: specs.cbf.ranges */
     sonar_range_reference range_reference;
 
     /* mvdr */
     sonar_band mvdr_band;
-    bool mvdr_nearfield;    /* specs.mvdr.ranges are those of the CBF */
-    bool mvdr_cell_maximum; /* of mvdr.azimuth: sonar_detect_raise */
+    bool mvdr_nearfield;    /* the MVDR has the CBF's ranges (specs.mvdr.ranges) */
+    bool mvdr_cell_maximum; /* mvdr.azimuth is raised by sonar_detect_raise */
     sonar_scan mvdr_scan;
 
     /* detections */
@@ -123,7 +124,7 @@ typedef struct sonar_config {
     size_t output_queue_results;
     sonar_bearing_reference bearing_reference;
 
-    /* security: `curve` and `ipc_mode` always, the keys only where they were read */
+    /* security: `curve` and `ipc_mode` are always set, the keys only if they were read */
     sonar_security security;
 
     /* navigation */
@@ -140,7 +141,7 @@ typedef struct sonar_config {
     size_t cluster_channels[SONAR_RANKS_MOST]; /* of each rank */
     double cluster_max_skew_ms;
 
-    char *metrics_listen; /* as sonar_loopback_read takes it; NULL: off */
+    char *metrics_listen; /* as sonar_loopback_read accepts it; NULL: off */
 
     /* record */
     sonar_record_kind record_what;
@@ -154,14 +155,14 @@ typedef struct sonar_config {
     char backend[16]; /* "auto", "cpu", "cuda" */
     char *plugin_dir;
     sonar_gpu_failure on_gpu_failure;
-    size_t threads;             /* workers of the data thread's pool, it included */
+    size_t threads;             /* workers of the data thread's pool, including that thread */
     int cpu_ingest, cpu_output; /* processor, -1 any */
-    size_t cpus;                /* of the pool's workers, 0 = not pinned */
+    size_t cpus;                /* processors of the pool's workers, 0 = not pinned */
     int cpu[SONAR_CPUS_MOST];
     sonar_level log_level;
-    char *state_dir;   /* NULL: nothing is kept */
-    int data_priority; /* SCHED_FIFO of the data thread; 0: as the others */
-    bool lock_memory;  /* nothing of the process is ever swapped out */
+    char *state_dir;   /* NULL: nothing is stored */
+    int data_priority; /* SCHED_FIFO priority of the data thread; 0: ordinary scheduling */
+    bool lock_memory;  /* no memory of the process is ever swapped out */
     /* No options; the program sets them. */
     const sonar_cluster *cluster;       /* borrowed; NULL: one process */
     long fail_at;                       /* sonar_host.fail_at */
@@ -180,8 +181,8 @@ sonar_report *sonar_report_create(void);
 void sonar_report_destroy(sonar_report *report);
 size_t sonar_report_errors(const sonar_report *report);
 size_t sonar_report_warnings(const sonar_report *report);
-/* file:line:column: error: message, the line, a caret, what would be accepted; one after another.
- */
+/* Writes each problem as file:line:column: error: message, the line, a caret, and what would be
+ * accepted. */
 void sonar_report_write(const sonar_report *report, FILE *to);
 /* The first error: its place as FILE:LINE:COLUMN to `where`, unless that is NULL, its message and
  * what would be accepted to text[bytes]; false: no error. */
@@ -189,12 +190,12 @@ bool sonar_report_mistake(const sonar_report *report, char where[160], char *tex
 /* The same as one line each, in the order of the file: "FILE:LINE:COLUMN", the message and what
  * would be accepted. */
 void sonar_report_each(const sonar_report *report,
-                       void (*tell)(void *ctx, sonar_level level, const char *where,
-                                    const char *text),
+                       void (*visit)(void *ctx, sonar_level level, const char *where,
+                                     const char *text),
                        void *ctx);
 
-/* Loads and resolves a file. On SONAR_OK *config is the caller's to destroy; on any error it is
- * NULL and the report says all that was wrong. The report may hold warnings in both cases. */
+/* Loads and resolves a file. On SONAR_OK the caller destroys *config. On any error *config is NULL,
+ * and the report has all mistakes. The report may contain warnings in both cases. */
 sonar_code sonar_config_load(const char *path, sonar_config **config, sonar_report *report);
 /* The same for a server: also reads the keys that `security` names. A key that cannot be read is
  * reported as a mistake of the file. A relative name is looked up in credentials_dir (with _ for /;
@@ -218,92 +219,92 @@ typedef struct sonar_config_value {
 typedef struct sonar_config_difference {
     const char *path;
     char from[64], to[64];
-    bool live;     /* it changes */
-    char why[160]; /* otherwise, a sentence without a full stop */
+    bool live;     /* it can change */
+    char why[160]; /* the reason if it cannot: a sentence without a full stop */
 } sonar_config_difference;
 
 enum { SONAR_DIFFERENCES_MOST = 128 };
 
 typedef struct sonar_config_differences {
-    size_t count, live; /* live: those that change */
+    size_t count, live; /* live: number of those that change */
     sonar_config_difference difference[SONAR_DIFFERENCES_MOST];
 } sonar_config_differences;
 
-/* Lists what differs between two configurations, whether it fits or not. `live` of each entry says
- * whether the option can change; `differences->live` is 0. False: no memory. */
+/* Lists what differs between two configurations. `live` of each entry says whether the option can
+ * change at run time; `differences->live` is 0. False: no memory. */
 bool sonar_config_compare(const sonar_config *running, const sonar_config *wanted,
                           sonar_config_differences *differences);
-/* `base` with other values, as a file with these would be read. Options that cannot change live are
- * accepted, too. The messages in the report describe mistakes of the values; their places have no
- * meaning. On SONAR_OK *config is the caller's to destroy. */
+/* `base` with other values, resolved like a file with these values. Options that cannot change at
+ * run time are accepted too. The messages in the report describe mistakes of the values; their
+ * places have no meaning. On SONAR_OK the caller destroys *config. */
 sonar_code sonar_config_with(const sonar_config *base, size_t count,
                              const sonar_config_value *value, sonar_config **config,
                              sonar_report *report);
-/* What can change from `running` to `wanted` while the daemon runs: *config is `running` with those
- * values, the caller's to destroy; NULL if nothing can change. It fits the buffers, which were
- * `made` for the configuration at the start: automatic scans and ranges keep their number, and
- * bands lie within those of the start. Errors: SONAR_ENOMEM; SONAR_EINVAL with the report where the
- * values do not go together with those that cannot change. */
+/* What can change from `running` to `wanted` at run time. *config is `running` with those values,
+ * and the caller destroys it; NULL if nothing can change. It fits the buffers, which were `made`
+ * for the configuration of the start: automatic scans and ranges keep their number, and bands are
+ * within those of the start. Errors: SONAR_ENOMEM; SONAR_EINVAL, with the report, if the values
+ * conflict with those that cannot change. */
 sonar_code sonar_config_merge(const sonar_config *made, const sonar_config *running,
                               const sonar_config *wanted, sonar_config **config,
                               sonar_config_differences *differences, sonar_report *report);
-/* The given values of a configuration, as YAML text, malloc'ed; NULL: no memory. */
+/* The values that were given for a configuration, as YAML text, malloc'ed; NULL: no memory. */
 char *sonar_config_given(const sonar_config *config, size_t *bytes);
 /* Reads a text that another process made with sonar_config_given, as a live change here: relative
  * paths start at the folder of `running`'s file, and automatic scans and ranges keep their number.
- * Errors as of sonar_config_with.
- */
+ * Errors are those of sonar_config_with. */
 sonar_code sonar_config_take_given(const sonar_config *running, const char *text, size_t bytes,
                                    sonar_config **config, sonar_report *report);
-/* Calls back for every option with a value that is `path` or lies in the group `path` ("": all),
- * with its canonical YAML. False: no such option; the hint is empty or proposes one. */
+/* Calls back, with canonical YAML, for every option that has a value and is `path` or in the group
+ * `path` ("": all). False: no such option; the hint is empty or proposes one. */
 bool sonar_config_each(const sonar_config *config, const char *path,
-                       void (*tell)(void *ctx, const char *path, const char *text), void *ctx,
+                       void (*visit)(void *ctx, const char *path, const char *text), void *ctx,
                        char *hint, size_t hint_bytes);
-/* The word of an option that is one of several words, for the value that the configuration holds.
- * Static. */
+/* The word that stands for this value of an option with a choice of words. Static. */
 const char *sonar_config_word(const char *path, unsigned value);
 /* True if the option may change while the daemon runs; false also if no such option exists. */
 bool sonar_config_is_live(const char *path, char *hint, size_t hint_bytes, bool *known);
-/* Same sensors' delays: sound speed, positions, directions and ranges. */
+/* True if both have the same delays: sound speed, positions, directions and ranges. */
 bool sonar_config_same_delays(const sonar_config *a, const sonar_config *b);
 
 /* --print-config: every option with its value and, as a comment, where it came from. The output is
  * itself a valid configuration with the same digest. */
 void sonar_config_print(const sonar_config *config, FILE *to);
-/* Time of the samples behind an adaptive spectrum; with forgetting, of the effective snapshots. */
+/* Duration of the samples behind an adaptive spectrum; with forgetting, of the effective number of
+ * snapshots. */
 double sonar_config_mvdr_seconds(const sonar_config *config);
 /* --check-config: resolved array, bins, angles, ranges, integration time, memory need. */
 void sonar_config_describe(const sonar_config *config, FILE *to);
 /* docs/configuration.md from the table. */
 void sonar_config_write_reference(FILE *to);
 
-/* What the live parameters are made from; arrays and text are the configuration's. */
+/* The spec of the live parameters; arrays and text belong to the configuration. */
 sonar_params_spec sonar_config_params(const sonar_config *config);
 
 /* One rank's part of the array: its block of channels, numbered from 0, and the sensors that these
- * feed, in the array's order. All else refers to the whole array's data. */
+ * feed, in the array's order. All other data are those of the whole array. */
 typedef struct sonar_config_part {
-    sonar_config config; /* with arrays and endpoints of its own */
+    sonar_config config; /* with its own arrays and endpoints */
     size_t first_channel;
-    uint32_t *sensor;         /* [config.sensors] numbers in the array */
-    size_t processors, share; /* of this host: those that the rank has, and an even share of all */
+    uint32_t *sensor; /* [config.sensors] numbers in the array */
+    size_t processors,
+        share; /* of this host: processors that the rank may run on, and an even share of all */
 } sonar_config_part;
 
 /* Channels [*first, *end) of a rank. */
 void sonar_config_block(const sonar_config *whole, size_t rank, size_t ranks, size_t *first,
                         size_t *end);
 /* SONAR_EINVAL if cluster.ranks differs from the number of ranks, or a rank has no used sensor.
- * Thread counts that the file leaves open are those of one of the ranks on this host. `whole` is
- * borrowed until destroy. */
+ * Thread counts that the file does not set are chosen for one rank of those on this host. `whole`
+ * is borrowed until destroy. */
 sonar_code sonar_config_part_create(const sonar_config *whole, const sonar_rank_place *place,
                                     sonar_config_part **part, sonar_error *err);
 void sonar_config_part_destroy(sonar_config_part *part);
 
-/* Bytes the running daemon will hold in buffers, ring and tables, to within the library overheads.
- */
+/* Bytes that the running daemon takes for buffers, ring and tables, without overheads of
+ * libraries. */
 size_t sonar_config_memory_bytes(const sonar_config *config);
-/* The same of a GPU on which all stages run, about; what CUDA takes for itself is not in it. */
+/* The same for a GPU on which all stages run, approximately and without CUDA's own memory. */
 double sonar_config_gpu_bytes(const sonar_config *config);
 
 #endif

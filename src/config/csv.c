@@ -18,7 +18,7 @@ typedef struct csv {
     size_t count, room, line;
     bool begun;            /* the first line that is not empty was read */
     size_t header;         /* its line, 0: no header */
-    char header_text[128]; /* as far as it is worth showing */
+    char header_text[128]; /* as much of it as is shown */
 } csv;
 
 static void mistake(const csv *c, size_t column, const char *message) {
@@ -30,7 +30,8 @@ static const char *skip_blanks(const char *s) {
     return s + strspn(s, " \t\r");
 }
 
-/* One line, zero-terminated and without its comment. Returns the column of what is wrong, or 0. */
+/* Reads one line, zero-terminated and without its comment. Returns the column of the mistake, or
+ * 0. */
 static size_t parse_line(const char *line, double xyz[3]) {
     const char *at = line;
     for (int i = 0; i < 3; i++) {
@@ -60,7 +61,7 @@ static bool make_room(csv *c) {
     return true;
 }
 
-/* Does the line hold a word that strtod accepts, nan and inf included? */
+/* True if the line has a word that strtod accepts, nan and inf included. */
 static bool has_number_word(const char *line) {
     for (; *line; line += strcspn(line, ","), line += *line == ',') {
         char *end;
@@ -71,8 +72,8 @@ static bool has_number_word(const char *line) {
     return false;
 }
 
-/* A header is a first line of words only. A line with a digit or a nan is a malformed position:
- * taken for a header, it would shift every channel by one sensor. */
+/* A header is a first line without digits. A line with a digit or a nan is a malformed position: if
+ * it were taken for a header, every channel would be shifted by one sensor. */
 static bool is_header(const csv *c, const char *line) {
     return !c->begun && !strpbrk(line, "0123456789") && !has_number_word(line) &&
            strpbrk(line, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ");

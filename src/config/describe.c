@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Describes a resolved configuration for people: array, bins, directions, times, memory. */
+/* Describes a resolved configuration in text: array, bins, directions, times, memory. */
 #include "config/options.h"
 
 #include "cbf/cbf.h"
@@ -19,8 +19,8 @@ enum { SENSORS_SHOWN = 64, ENDS_SHOWN = 8, UNUSUAL_SHOWN = 64 };
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* Rows of DFT blocks on the CPU, and of the points between directions that are evaluated at once.
- */
+/* Rows of the DFT's blocks on the CPU, and number of points off the grid that are evaluated at
+ * once. */
 enum { DFT_ROWS = 8, POINT_ROWS = 64 };
 
 /* Samples per channel: the window being read with the MVDR's lookback, one hop for each waiting
@@ -180,7 +180,7 @@ static void describe_line(const sonar_config *c, FILE *to) {
     const char *uniform = c->geometry.uniform_line ? ", uniform," : "";
     if (isnan(scan->axis_az_deg)) {
         line(to, "geometry", "line%s vertical", uniform);
-        line(to, "", "contacts have the angle from its axis and no bearing");
+        line(to, "", "contacts have the angle from its axis but no bearing");
         return;
     }
     line(to, "geometry", "line%s along azimuth %.5g deg", uniform, scan->axis_az_deg);
@@ -188,23 +188,23 @@ static void describe_line(const sonar_config *c, FILE *to) {
         line(to, "", "and %.3g deg %s: bearings hold in the horizontal plane",
              fabs(scan->axis_depression_deg), scan->axis_depression_deg > 0 ? "down" : "up");
     line(to, "", "bearings are cone angles from its axis: port and starboard");
-    line(to, "", "cannot be told apart");
+    line(to, "", "cannot be distinguished");
 }
 
 static void describe_geometry(const sonar_config *c, FILE *to) {
     const sonar_geometry *g = &c->geometry;
     switch (g->extent) {
     case SONAR_EXTENT_POINT:
-        line(to, "geometry", "a point: no directions can be told apart");
+        line(to, "geometry", "a point: no directions can be distinguished");
         break;
     case SONAR_EXTENT_LINE:
         describe_line(c, to);
         break;
     case SONAR_EXTENT_PLANE:
-        line(to, "geometry", "plane: the directions on its two sides cannot be told apart");
+        line(to, "geometry", "plane: the directions on its two sides cannot be distinguished");
         break;
     case SONAR_EXTENT_VOLUME:
-        line(to, "geometry", "volume: all directions can be told apart");
+        line(to, "geometry", "volume: all directions can be distinguished");
         break;
     }
     line(to, "", "aperture %.6g m, %.6g ms; spacing %.6g m", g->aperture_m,
@@ -264,7 +264,7 @@ static bool is_unusual(const sonar_config *c, size_t k) {
            c->phase_deg[k] != 0 || c->delay_us[k] != 0;
 }
 
-/* Avoids printing -0.000. */
+/* Without -0.000. */
 static double millimetres(double m) {
     return rint(1e3 * m) / 1e3 + 0.0;
 }
@@ -292,7 +292,7 @@ static void describe_sensors(const sonar_config *c, FILE *to) {
     if (left_out)
         fprintf(to, "%zu sensors are not shown: %s\n", left_out,
                 unusual > UNUSUAL_SHOWN ? "the list is cut"
-                                        : "used, channel = sensor, no corrections of their own");
+                                        : "used, channel = sensor, no individual corrections");
     fputc('\n', to);
 }
 
@@ -341,8 +341,9 @@ static void describe_windows(const sonar_config *c, FILE *to) {
     describe_band("lofar", c, &c->lofar_band, c->specs.cbf.length, to);
 }
 
-/* The share of a source's power that MVDR shows on noise alone (docs/mvdr.md): of unit noise, n/L
- * dimensions a snapshot and loading delta, the root of share + n/L share/(share + delta) = 1. */
+/* The share of a source's power that MVDR shows on noise alone (docs/mvdr.md): for unit noise, n/L
+ * dimensions per snapshot and loading delta, it is the root of share + n/L share/(share + delta) =
+ * 1. */
 static double share_on_noise(double dimensions, double delta) {
     const double excess = dimensions + delta - 1;
     return 2 * delta / (excess + sqrt(excess * excess + 4 * delta));
@@ -357,7 +358,7 @@ static void describe_level(const sonar_config *c, double snapshots, FILE *to) {
     if (c->specs.mvdr.loading == SONAR_LOADING_NOISE && rows > 0)
         line(to, "", "a source %s about %.2g dB low%s",
              c->specs.mvdr.correct_level ? "would read" : "reads", low_db,
-             c->specs.mvdr.correct_level ? ", which is taken out" : "");
+             c->specs.mvdr.correct_level ? ", which is corrected" : "");
 }
 
 static void describe_mvdr(const sonar_config *c, FILE *to) {
@@ -376,7 +377,7 @@ static void describe_mvdr(const sonar_config *c, FILE *to) {
     line(to, "", "integration time %.4g s: bearings may change by up to", seconds);
     line(to, "", "%.3g deg/s (one beam width in that time)", c->mvdr_scan.beam_width_deg / seconds);
     if (c->specs.mvdr.dmr < 0)
-        line(to, "", "dominant modes as many as sources are counted");
+        line(to, "", "as many dominant modes as counted sources");
     else if (c->specs.mvdr.dmr)
         line(to, "", "%d dominant modes", c->specs.mvdr.dmr);
     else
@@ -388,7 +389,7 @@ static void describe_mvdr(const sonar_config *c, FILE *to) {
         line(to, "", "white noise gain at least %.4g dB re the conventional beam",
              c->specs.mvdr.white_noise_gain_db);
     if (c->specs.mvdr.music < 0)
-        line(to, "", "MUSIC with as many sources as are counted");
+        line(to, "", "MUSIC with the counted number of sources");
     else if (c->specs.mvdr.music)
         line(to, "", "MUSIC with %d sources", c->specs.mvdr.music);
 }
@@ -426,13 +427,13 @@ static void describe_memory(const sonar_config *c, FILE *to) {
              scaled(library, text[0]));
 }
 
-/* The keys are present only if they were read. */
+/* The keys are set only if they were read. */
 static void describe_security(const sonar_config *c, FILE *to) {
     const sonar_security *s = &c->security;
     const size_t senders = s->servers ? s->servers : s->allowed[SONAR_SENDERS].count;
     if (!s->curve)
         return;
-    line(to, "security", "TCP speaks CURVE%s%s", *s->own.public_key ? ", public key " : "",
+    line(to, "security", "TCP uses CURVE%s%s", *s->own.public_key ? ", public key " : "",
          s->own.public_key);
     if (*s->own.public_key)
         line(to, "", "keys allowed: %zu to send, %zu to read", senders,
@@ -446,7 +447,7 @@ static void describe_recording(const sonar_config *c, FILE *to) {
     if (!c->record_what)
         return;
     line(to, "recording", "%s, %s, to %s", sonar_options[OPT_RECORD_WHAT].choices[c->record_what],
-         c->record_at_start ? "from the start" : "once sonarctl says so",
+         c->record_at_start ? "from the start" : "after sonarctl record start",
          c->record_directory ? c->record_directory : "recordings in runtime.state_dir");
     if (c->record_what == SONAR_RECORD_RAW)
         line(to, "", "%s a day", scaled(bytes, a_day));

@@ -12,21 +12,20 @@ static double top_hz(const sonar_band *band, double fs, size_t length) {
     return (double)(last ? last : 1) * fs / (double)length;
 }
 
-/* Coarsest steps of automatic scans. The beams of a small array are wide, but people read the
- * spectrum, and the adaptive one resolves much finer than the beam. */
+/* Coarsest steps of automatic scans. The beams of a small array are wide, but a spectrum of few
+ * directions is hard to read, and the adaptive one resolves much finer than the beam. */
 static const double CBF_COARSEST_DEG = 5, MVDR_COARSEST_DEG = 2;
 
-/* Directions of a scan that was automatic before a live change, 0 at the start: the number is kept,
- * since the buffers have that size. */
+/* The number of directions of a scan that was automatic before a live change; it is kept, because
+ * the buffers have that size. 0 at the start. */
 static size_t kept_directions(const sonar_loader *l, sonar_option_id scan) {
     if (!l->like || l->like->settings->value[scan].origin == SONAR_ABSENT)
         return 0;
     return scan == OPT_CBF_SCAN ? l->like->cbf_scan.count : l->like->mvdr_scan.count;
 }
 
-/* If an automatic scan fails, the array is the cause: the error points to the array, unless the
- * file gives the scan.
- */
+/* If an automatic scan fails, the array is the cause, so the error points to the array unless the
+ * file gives the scan. */
 static bool fail_scan(sonar_loader *l, sonar_option_id scan, bool uniform, double top,
                       const sonar_error *err) {
     const sonar_config *c = l->config;
@@ -42,7 +41,7 @@ static bool fail_scan(sonar_loader *l, sonar_option_id scan, bool uniform, doubl
     return false;
 }
 
-/* scan is followed by start, stop, step and depression in the table. */
+/* In the table, scan is followed by start, stop, step and depression. */
 static bool resolve_scan(sonar_loader *l, sonar_option_id scan, double top, double effective_m,
                          double coarsest_deg, sonar_scan *to) {
     const sonar_option_id start = (sonar_option_id)(scan + 1), stop = (sonar_option_id)(scan + 2),

@@ -6,7 +6,7 @@
 
 #include "config/options.h"
 
-/* Writes the place of the first of these options that the file gives. */
+/* Writes the place of the first of these options that the file sets. */
 static void place_of(const sonar_config *c, char *where, size_t bytes) {
     static const sonar_option_id deciding[] = {OPT_QUEUE_WINDOWS, OPT_LINE_SENSORS, OPT_PLANAR_ROWS,
                                                OPT_POSITIONS_LIST, OPT_POSITIONS_CSV};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Changes while the daemon runs. A changed configuration is written as text and read like a file.
- * So all rules between options apply to it, and its digest equals that of the file. */
+/* Changes while the daemon runs. A changed configuration is written as text and read like a file,
+ * so all rules between options apply to it, and its digest equals that of such a file. */
 #include "config/options.h"
 
 #include "core/core.h"
@@ -10,14 +10,14 @@
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
-/* Where the text takes each option from: a configuration, or a replacement. */
+/* The origin of each option's text: a configuration, or a replacement. */
 typedef struct source {
     const sonar_settings *of[SONAR_OPTIONS];
     const char *text[SONAR_OPTIONS]; /* NULL: the value of `of` */
     bool left_out[SONAR_OPTIONS];
 } source;
 
-/* Prints the given values only; the defaults are derived from them again. */
+/* Prints only values that were given; defaults are derived again. */
 static void print_given(const source *from, FILE *to) {
     const char *last = "";
     for (size_t id = 0; id < SONAR_OPTIONS; id++) {
@@ -35,13 +35,13 @@ static void print_given(const source *from, FILE *to) {
     }
 }
 
-/* The folder of the file that a configuration came from: paths in it start there. */
+/* The folder of the configuration's file: its relative paths start there. */
 static char *folder_of(const char *file) {
     const char *slash = strrchr(file, '/');
     return slash ? strndup(file, slash == file ? 1 : (size_t)(slash - file)) : strdup("");
 }
 
-/* The text of what was given; malloc'ed, NULL: no memory. */
+/* The text of the given values; malloc'ed, NULL: no memory. */
 static char *write_given(const source *from, size_t *size) {
     char *bytes = NULL;
     FILE *to = open_memstream(&bytes, size);
@@ -97,7 +97,7 @@ static bool lies_in(const char *path, const char *group) {
     return !n || (!strncmp(path, group, n) && (!path[n] || path[n] == '.'));
 }
 
-/* The key of the alternatives that the path is or lies in; SIZE_MAX: none. */
+/* The key, among the alternatives, that the path is or is below; SIZE_MAX: none. */
 static size_t key_of(const sonar_alternatives *a, const char *path) {
     char key[96];
     for (size_t i = 0; i < sizeof a->keys / sizeof *a->keys && a->keys[i]; i++) {
@@ -108,7 +108,7 @@ static size_t key_of(const sonar_alternatives *a, const char *path) {
     return SIZE_MAX;
 }
 
-/* True if at most one of the two may be given, as `band_hz` and `band_bins`, or the two forms
+/* True if only one of the two may be given, such as `band_hz` and `band_bins`, or the two forms
  * `scan: auto` and `scan: {...}`. */
 static bool are_rivals(const char *x, const char *y) {
     if (lies_in(x, y) || lies_in(y, x))
@@ -157,7 +157,7 @@ sonar_code sonar_config_with(const sonar_config *base, size_t count,
 
 /* ---- differences ----------------------------------------------------------------------------- */
 
-/* The value as the canonical text has it, malloc'ed; empty if it is absent. */
+/* The value in its canonical form, malloc'ed; empty if it is absent. */
 static char *text_of(const sonar_settings *settings, size_t id) {
     char *text = NULL;
     size_t size = 0;
@@ -210,7 +210,7 @@ bool sonar_config_compare(const sonar_config *running, const sonar_config *wante
 
 /* ---- what fits ------------------------------------------------------------------------------- */
 
-/* Options that together determine a size or a shape; they are dropped from a change together. */
+/* Options that together determine a size or a shape; a change drops them together. */
 enum group {
     MASK_GROUP,
     CBF_GROUP,
@@ -223,7 +223,7 @@ enum group {
     LOFAR_BAND_GROUP,
     MVDR_BAND_GROUP,
     GROUPS,
-    NO_GROUP = GROUPS /* all fit */
+    NO_GROUP = GROUPS /* always fits */
 };
 static const struct {
     sonar_option_id first, last;
@@ -243,7 +243,7 @@ static bool lies_within(const sonar_band *inner, const sonar_band *outer) {
            inner->first_bin + inner->bins <= outer->first_bin + outer->bins;
 }
 
-/* The group to drop if `band` does not fit: a band that was not given is derived from the CBF's. */
+/* The group to drop if `band` does not fit; a band that was not given is derived from the CBF's. */
 static enum group band_group(const sonar_config *c, enum group band) {
     const bool given = c->settings->value[groups[band].first].origin == SONAR_FROM_FILE ||
                        c->settings->value[groups[band].last].origin == SONAR_FROM_FILE;
@@ -284,18 +284,18 @@ static enum group extras_misfit(const sonar_config *made, const sonar_config *b,
         !(was->white_noise_gain_db < 0)) {
         snprintf(why, 160,
                  "eigenvectors have room only if mvdr.solver, mvdr.dmr or "
-                 "mvdr.white_noise_gain_db wanted them at the start");
+                 "mvdr.white_noise_gain_db needed them at the start");
         return MODES_GROUP;
     }
     if (is->white_noise_gain_db < 0 && !(was->white_noise_gain_db < 0)) {
         snprintf(why, 160,
-                 "a limit has room only if there was one at the start: restart with it in the "
-                 "file; -100 there limits nothing and keeps room");
+                 "a limit has memory only if there was one at the start: restart with it in the "
+                 "file; -100 there limits nothing but allocates the memory");
         return GAIN_GROUP;
     }
     if (is->music && !was->music) {
         snprintf(why, 160,
-                 "MUSIC has room only if it was on at the start: restart with it in the file; it "
+                 "MUSIC has memory only if it was on at the start: restart with it in the file; it "
                  "is computed only while somebody subscribes");
         return MUSIC_GROUP;
     }
@@ -304,7 +304,7 @@ static enum group extras_misfit(const sonar_config *made, const sonar_config *b,
 
 static enum group misfit(const sonar_config *made, const sonar_config *b, char why[160]) {
     if (made->cbf_scan.cone != b->cbf_scan.cone || made->geometry.extent != b->geometry.extent) {
-        snprintf(why, 160, "the sensors that are left make an array of another kind");
+        snprintf(why, 160, "the remaining sensors form another kind of array");
         return MASK_GROUP;
     }
     if (made->cbf_scan.count != b->cbf_scan.count) {
@@ -391,7 +391,7 @@ sonar_code sonar_config_merge(const sonar_config *made, const sonar_config *runn
 /* ---- questions ------------------------------------------------------------------------------- */
 
 bool sonar_config_each(const sonar_config *config, const char *path,
-                       void (*tell)(void *ctx, const char *path, const char *text), void *ctx,
+                       void (*visit)(void *ctx, const char *path, const char *text), void *ctx,
                        char *hint, size_t hint_bytes) {
     bool found = false;
     sonar_option_find(path, hint, hint_bytes);
@@ -403,7 +403,7 @@ bool sonar_config_each(const sonar_config *config, const char *path,
                          ? NULL
                          : text_of(config->settings, id);
         if (text)
-            tell(ctx, sonar_options[id].path, text);
+            visit(ctx, sonar_options[id].path, text);
         free(text);
     }
     return found;

@@ -82,7 +82,7 @@ static sonar_config *create(const char *name) {
     return config;
 }
 
-/* The tree is freed after loading; values keep only their place. */
+/* The tree is freed after loading; values keep only their places. */
 static void forget_nodes(sonar_settings *settings) {
     for (size_t id = 0; id < SONAR_OPTIONS; id++)
         settings->value[id].node = NULL;
@@ -109,7 +109,7 @@ static sonar_code build(sonar_loader *loader) {
     return code;
 }
 
-/* What the result depends on besides the text; see sonar_loader. */
+/* The inputs besides the text; see sonar_loader. */
 struct surroundings {
     const char *directory, *credentials_dir;
     bool with_keys;

@@ -86,7 +86,7 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
         {"array.geometry.positions.origin", CHOICE("centroid", "given"), .grouped = true,
          .fallback = "centroid",
          .help = "Reference point of the array. centroid: positions are shifted so that their mean "
-                 "is the reference point. given: positions are used as they stand."},
+                 "is the reference point. given: positions are used as given."},
     [OPT_POSITIONS_LIST] =
         {"array.geometry.positions.list", .type = SONAR_TYPE_POSITIONS, .unit = "m", .low = -1e6,
          .high = 1e6, .least = 1, .most = SONAR_SENSORS_MOST,
@@ -112,10 +112,10 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                  "do not change. All beams are normalised without the masked sensors."},
     [OPT_AUTO_MASK] = {"array.auto_mask", LIVE, AT(auto_mask), BOOLEAN, .fallback = "false",
                        .help =
-                           "Also switch off sensors that have been dead, stuck, noisy or, where "
-                           "the band begins below 180 Hz, humming for five seconds, at most a "
-                           "third of all sensors. Where more are stuck because their samples come "
-                           "again, these stay on. A sensor is switched on again when it has been "
+                           "Also switch off sensors that have been dead, stuck, noisy or, if the "
+                           "band begins below 180 Hz, humming for five seconds, but at most a "
+                           "third of all sensors. If more are stuck because their samples repeat, "
+                           "these stay on. A sensor is switched on again when it has been "
                            "good for half a minute; this time doubles with each repetition. The "
                            "status names faulty sensors whether they are switched off or not."},
     [OPT_GAIN] = {"array.gain_db", LIVE, PER_SENSOR("dB re 1 count/uPa", -250, 250),
@@ -272,9 +272,10 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                            .help = "The band as first and last bin of the transform of cbf.length "
                                    "samples: bin b is at b * fs_hz / cbf.length."},
     [OPT_CBF_SCAN] = {"cbf.scan", LIVE, CHOICE("auto"), .fallback = "auto",
-                      .help = "Look directions. auto: at most 0.3 beam widths apart at the band's "
-                              "top and 5 deg on average; over 0..180 deg from the axis for a line "
-                              "(evenly in the cosine), 0..360 deg for any other array."},
+                      .help =
+                          "Look directions. auto: at most 0.3 beam widths apart at the band's "
+                          "top and 5 deg on average; from 0 to 180 deg from the axis for a line "
+                          "(evenly in the cosine), 0..360 deg for any other array."},
     [OPT_CBF_SCAN_START] = {"cbf.scan.start_deg", LIVE, DEGREES(360), .required = true,
                             .grouped = true, .help = "First direction of a uniform scan."},
     [OPT_CBF_SCAN_STOP] =
@@ -289,8 +290,8 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
          .help = "Depression angle of the scan, positive downwards. It has no meaning for a line."},
     [OPT_SHADING] = {"cbf.shading", LIVE, AT(shading), CHOICE("uniform", "hann"),
                      .fallback = "uniform",
-                     .help = "Weights of the sensors. Only uniform lines may be shaded other than "
-                             "uniform. hann is sampled at half steps, sin^2(pi (k + 1/2) / "
+                     .help = "Weights of the sensors. Other shadings than uniform need a uniform "
+                             "line. hann is sampled at half steps, sin^2(pi (k + 1/2) / "
                              "sensors) for k = 0, 1, ..., so that no sensor weighs 0."},
     [OPT_CHEBYSHEV_LEVEL] =
         {"cbf.shading.chebyshev.sidelobe_db", LIVE, AT(sidelobe_db), REAL("dB", 10, 120),
@@ -303,16 +304,16 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
     [OPT_TAYLOR_NBAR] = {"cbf.shading.taylor.nbar", LIVE, AT(nbar), INTEGER(1, 100),
                          .grouped = true, .fallback = "4",
                          .help = "Taylor shading: number of side lobes held at that level."},
-    [OPT_RANGES] = {"cbf.ranges_m", LIVE, .type = SONAR_TYPE_REALS, .unit = "m", .low = 0,
-                    .above = true, .high = 1e7, .most = SONAR_RANGES_MOST, .word = "auto",
-                    .fallback = "[50, 100, 200, 400, 800, 1600, 3200]",
-                    .help =
-                        "Ranges of the near field, ascending, beyond the array (of the default, "
-                        "those that are). [] computes no near field. auto: neighbouring ranges "
-                        "differ in 1/r by at most 7 lambda/D^2 at the top of the band."},
+    [OPT_RANGES] =
+        {"cbf.ranges_m", LIVE, .type = SONAR_TYPE_REALS, .unit = "m", .low = 0, .above = true,
+         .high = 1e7, .most = SONAR_RANGES_MOST, .word = "auto",
+         .fallback = "[50, 100, 200, 400, 800, 1600, 3200]",
+         .help = "Ranges of the near field, ascending, beyond the array (of the default list, only "
+                 "those beyond it). [] computes no near field. auto: neighbouring ranges "
+                 "differ in 1/r by at most 7 lambda/D^2 at the top of the band."},
     [OPT_RANGE_MIN] = {"cbf.range_min_m", LIVE, POSITIVE("m", 1e7), .fallback = "50",
-                       .help = "First range of ranges_m: auto. Where it is not given, it is moved "
-                               "out beyond the array and as far as 64 ranges need."},
+                       .help = "First range of ranges_m: auto. If it is not given, it is moved "
+                               "beyond the array, and as far out as needed for at most 64 ranges."},
     [OPT_RANGE_MAX] = {"cbf.range_max_m", LIVE, POSITIVE("m", 1e7), .fallback = "3200",
                        .help = "Last range of ranges_m: auto."},
     [OPT_RANGE_REFERENCE] = {"cbf.range_reference", LIVE, AT(range_reference),
@@ -339,11 +340,11 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                          .unit = "samples", .computed = "dft.length",
                          .help = "Samples per snapshot. Snapshots shorter than a window give more "
                                  "of them in the same time."},
-    [OPT_MVDR_HOP] = {"mvdr.hop", AT(specs.mvdr_hop), INTEGER(1, 67108864), .unit = "samples",
-                      .computed = "dft.hop where the lengths are equal, else mvdr.length / 2",
-                      .help =
-                          "Samples from one snapshot to the next. Snapshots begin at multiples of "
-                          "it, whatever dft.hop is. Snapshots with missing samples are left out."},
+    [OPT_MVDR_HOP] =
+        {"mvdr.hop", AT(specs.mvdr_hop), INTEGER(1, 67108864), .unit = "samples",
+         .computed = "dft.hop if the lengths are equal, else mvdr.length / 2",
+         .help = "Samples from one snapshot to the next. Snapshots begin at multiples of it, "
+                 "independently of dft.hop. Snapshots with missing samples are left out."},
     [OPT_SNAPSHOTS] = {"mvdr.snapshots", AT(specs.mvdr.snapshots), INTEGER(1, 65536),
                        .computed = "64, unless forgetting is "
                                    "given",
@@ -367,36 +368,37 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
     [OPT_KNOWN_SOURCES] = {"mvdr.loading.known_sources", LIVE, AT(specs.mvdr.known_sources),
                            INTEGER(0, 65535), .fallback = "0",
                            .help = "Number of sources, if known. It improves the noise estimate."},
-    [OPT_SOLVER] = {"mvdr.solver", AT(specs.mvdr.solver), CHOICE("auto", "jacobi"),
-                    .fallback = "auto",
-                    .help = "jacobi: eigenvalues and eigenvectors of each bin, by the thesis's "
-                            "parallel Jacobi rotations. auto: the fastest way to what is wanted. "
-                            "The spectra are the same."},
+    [OPT_SOLVER] =
+        {"mvdr.solver", AT(specs.mvdr.solver), CHOICE("auto", "jacobi"), .fallback = "auto",
+         .help = "jacobi: eigenvalues and eigenvectors of each bin, by the thesis's "
+                 "parallel Jacobi rotations. auto: the fastest method. The spectra are the same."},
     [OPT_SOURCE_COUNT] =
         {"mvdr.source_count", LIVE, AT(specs.mvdr.source_count),
          CHOICE("off", "mdl", "random_matrix"),
          .computed = "random_matrix if mvdr.dmr or mvdr.music is auto, else off",
-         .help = "Count the sources of each bin by its eigenvalues (docs/mvdr.md). mdl: minimum "
-                 "description length, cautious. "
-                 "random_matrix: the rule of Nadakuditi and Edelman, for few snapshots too."},
+         .help =
+             "Count the sources of each bin by its eigenvalues (docs/mvdr.md). mdl: minimum "
+             "description length, cautious. "
+             "random_matrix: the rule of Nadakuditi and Edelman, also suitable for few snapshots."},
     [OPT_DMR] = {"mvdr.dmr", LIVE, AT(specs.mvdr.dmr), INTEGER(1, 65535), WORDS("off", "auto"),
                  .fallback = "off",
                  .help = "Dominant mode rejection (docs/mvdr.md): this many of the largest "
-                         "eigenvalues are kept, and noise takes the place of the others and of "
-                         "the loading. auto: as many as mvdr.source_count finds sources."},
-    [OPT_DMR_NOISE] = {"mvdr.dmr_noise", LIVE, AT(specs.mvdr.dmr_noise), CHOICE("trace", "median"),
-                       .fallback = "trace",
-                       .help = "That noise. trace: the mean of the other eigenvalues. median: "
-                               "their median, which a few modes too few hardly change."},
+                         "eigenvalues are kept, and the noise power replaces the others and the "
+                         "loading. auto: as many as the sources that mvdr.source_count finds."},
+    [OPT_DMR_NOISE] =
+        {"mvdr.dmr_noise", LIVE, AT(specs.mvdr.dmr_noise), CHOICE("trace", "median"),
+         .fallback = "trace",
+         .help = "Noise power of mvdr.dmr. trace: the mean of the other eigenvalues. median: "
+                 "their median, which a few modes too few hardly change."},
     [OPT_WHITE_NOISE_GAIN] =
         {"mvdr.white_noise_gain_db", LIVE, AT(specs.mvdr.white_noise_gain_db), REAL("dB", -100, 0),
          .below = true,
-         .help = "Least gain of the weights against white noise, re that of the conventional beam "
-                 "(docs/mvdr.md). A direction whose weights have less is loaded until they have "
-                 "it. No limit if it is not given."},
+         .help = "Smallest gain of the weights against white noise, relative to the conventional "
+                 "beam (docs/mvdr.md). A direction with a smaller gain gets more loading until it "
+                 "has this gain. No limit if it is not given."},
     [OPT_MUSIC] = {"mvdr.music", LIVE, AT(specs.mvdr.music), INTEGER(1, 65535),
                    WORDS("off", "auto"), .fallback = "off",
-                   .help = "Compute MUSIC, a pseudo-spectrum that tells bearings and no levels, "
+                   .help = "Compute MUSIC, a pseudo-spectrum that shows bearings but no levels, "
                            "with this many sources in each bin, while there is a subscription to "
                            "music.azimuth (docs/mvdr.md). auto: as many as mvdr.source_count "
                            "finds."},
@@ -423,9 +425,10 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                               "neighbours, because MVDR's peaks are far narrower than a beam."},
     [OPT_MVDR_NEARFIELD] =
         {"mvdr.nearfield", AT(mvdr_nearfield), BOOLEAN, .fallback = "false",
-         .help = "Compute the adaptive near field at cbf.ranges_m too, while somebody subscribes "
-                 "to mvdr.nearfield (docs/mvdr.md). Its cost is that of the MVDR spectrum times "
-                 "the number of ranges, and more."},
+         .help =
+             "Compute the adaptive near field at cbf.ranges_m too, while there is a subscription "
+             "to mvdr.nearfield (docs/mvdr.md). Its cost is that of the MVDR spectrum times "
+             "the number of ranges, and more."},
     [OPT_MVDR_SCAN] = {"mvdr.scan", LIVE, CHOICE("auto"), .fallback = "auto",
                        .help = "Look directions, as for cbf.scan, of the array without shading. "
                                "auto: at most 2 deg apart on average."},
@@ -475,32 +478,32 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
     [OPT_BEARING_REFERENCE] =
         {"output.bearing_reference", LIVE, AT(bearing_reference), CHOICE("array", "true"),
          .fallback = "array",
-         .help = "What the azimuths of published spectra count from. array: from +x, or from the "
+         .help = "Reference of the azimuths of published spectra. array: from +x, or from the "
                  "axis of a line. true: from north, over 0..360 deg in equal steps; a line shows "
-                 "both sides of its axis. Without a heading they are in the array frame all the "
-                 "same (docs/navigation.md)."},
+                 "both sides of its axis. Without a heading they stay in the array frame "
+                 "(docs/navigation.md)."},
 
     [OPT_SECURITY_KEY] =
-        {"security.key", TEXT(4095), .computed = "not set: TCP on loopback only, in the clear",
+        {"security.key", TEXT(4095), .computed = "not set: TCP on loopback only, unencrypted",
          .help = "Secret certificate of the daemon, made by sonar-keys. With it all TCP endpoints "
-                 "speak CURVE, which encrypts and tells who is there (docs/lan.md). A relative "
-                 "path is looked for among the service's credentials ($CREDENTIALS_DIRECTORY, _ "
-                 "standing for /), then in the folder of the configuration file."},
-    [OPT_ALLOW_SENDERS] = {"security.allow_senders", .type = SONAR_TYPE_TEXTS, .high = 4095,
-                           .least = 1, .most = 256, .computed = "required for ingest over CURVE",
-                           .help =
-                               "Public certificates of those who may send samples, or folders with "
-                               "such files, NAME.key. With ingest.socket: sub the certificates of "
-                               "the digitisers that the daemon connects to, one for each endpoint "
-                               "or one for all."},
+                 "use CURVE, which encrypts and authenticates (docs/lan.md). A relative "
+                 "path is searched among the service's credentials ($CREDENTIALS_DIRECTORY, with _ "
+                 "for /), then in the folder of the configuration file."},
+    [OPT_ALLOW_SENDERS] =
+        {"security.allow_senders", .type = SONAR_TYPE_TEXTS, .high = 4095, .least = 1, .most = 256,
+         .computed = "required for ingest over CURVE",
+         .help = "Public certificates of peers that may send samples, or folders with "
+                 "such files, NAME.key. With ingest.socket: sub the certificates of "
+                 "the digitisers that the daemon connects to, one for each endpoint "
+                 "or one for all."},
     [OPT_ALLOW_READERS] = {"security.allow_readers", .type = SONAR_TYPE_TEXTS, .high = 4095,
                            .least = 1, .most = 256, .computed = "required for output over CURVE",
-                           .help = "Public certificates of those who may read results, or folders "
+                           .help = "Public certificates of peers that may read results, or folders "
                                    "with such files."},
     [OPT_IPC_MODE] = {"security.ipc_mode", CHOICE("0600", "0660", "0666"), .fallback = "0660",
-                      .help = "Rights of the ipc sockets that the daemon binds: its user, its "
-                              "group too, or everybody may connect. The folder's rights hold as "
-                              "well."},
+                      .help =
+                          "Rights of the ipc sockets that the daemon binds: its user, also its "
+                          "group, or all users may connect. The folder's rights apply as well."},
 
     [OPT_NAV_NMEA] = {"navigation.nmea", AT(navigation_nmea), TEXT(255),
                       .computed = "not set: no input",
@@ -514,7 +517,7 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                                   "the daemon connects. Loopback or ipc only."},
     [OPT_NAV_STALE_AFTER] = {"navigation.stale_after_ms", AT(navigation_stale_after_ms),
                              INTEGER(10, 3600000), .unit = "ms", .fallback = "3000",
-                             .help = "Age beyond which a heading is not used any more. Bearings "
+                             .help = "Age beyond which a heading is no longer used. Bearings "
                                      "are then in the array frame, and the status says so."},
     [OPT_NAV_OFFSET] = {"navigation.heading_offset_deg", LIVE, AT(heading_offset_deg),
                         REAL("deg", -360, 360), .fallback = "0",
@@ -522,23 +525,23 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
     [OPT_CLUSTER_RANKS] =
         {"cluster.ranks", .type = SONAR_TYPE_INTEGERS, .low = 1, .high = SONAR_SENSORS_MOST,
          .most = SONAR_RANKS_MOST, .fallback = "[]",
-         .help = "Channels of each rank where mpirun starts several: rank 0 has the first, rank 1 "
-                 "those behind them, and so on. [] splits them as evenly as can be."},
+         .help = "Channels of each rank if mpirun starts several: rank 0 has the first ones, rank "
+                 "1 the next ones, and so on. [] splits them as evenly as possible."},
     [OPT_CLUSTER_SKEW] =
         {"cluster.max_skew_ms", AT(cluster_max_skew_ms), REAL("ms", 0, 60000), .fallback = "500",
-         .help = "Longest time that a rank's window waits for those of the other ranks. One that "
-                 "has none by then takes part with nothing, and its samples are missing."},
+         .help = "Longest time that a rank's window waits for those of the other ranks. A rank "
+                 "that has no window by then takes part without samples, which count as missing."},
 
     [OPT_CONTROL_ENDPOINT] =
         {"control.endpoint", AT(control_endpoint), .type = SONAR_TYPE_ENDPOINT, .local = true,
-         .computed = "not set: of a systemd service control in its runtime folder, else none",
+         .computed = "not set: for a systemd service, control in its runtime folder; else none",
          .help = "Local socket at which sonarctl reaches the daemon (docs/control.md), ipc only."},
     [OPT_CONTROL_GROUP] = {"control.group", AT(control_group), BOOLEAN, .fallback = "false",
-                           .help = "true: the daemon's group may use the control socket, too (mode "
-                                   "0660). false: its own user alone (0600)."},
+                           .help = "true: the daemon's group may use the control socket too (mode "
+                                   "0660). false: only its own user may (0600)."},
 
     [OPT_METRICS_LISTEN] = {"metrics.listen", AT(metrics_listen), TEXT(64),
-                            .computed = "not set: no answers",
+                            .computed = "not set: no metrics",
                             .help = "Loopback address and port that answer Prometheus "
                                     "(docs/metrics.md), for example 127.0.0.1:9464."},
 
@@ -548,39 +551,37 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                  "spectra: messages as they are published."},
     [OPT_RECORD_DIRECTORY] =
         {"record.directory", AT(record_directory), TEXT(4095),
-         .computed = "recordings in runtime.state_dir, made if need be",
-         .help = "Folder of the recordings, an absolute path. It has to be there and writable."},
+         .computed = "recordings in runtime.state_dir, created if needed",
+         .help = "Folder of the recordings, an absolute path. It must exist and be writable."},
     [OPT_RECORD_AT_START] = {"record.at_start", AT(record_at_start), BOOLEAN, .fallback = "true",
                              .help = "false: nothing is recorded before sonarctl record start."},
-    [OPT_RECORD_TOPICS] = {"record.topics", .type = SONAR_TYPE_CHOICES,
-                           WORDS(SONAR_TOPICS(TOPIC_NAME, SONAR_TOPIC_COMMA)), .least = 1,
-                           .most = SONAR_SURFACES,
-                           .fallback = "[cbf.azimuth, mvdr.azimuth, detections, status]",
-                           .help = "Topics that spectra are recorded of, as far as they are in "
-                                   "output.topics. They are computed while they are recorded, "
-                                   "read or not."},
+    [OPT_RECORD_TOPICS] =
+        {"record.topics", .type = SONAR_TYPE_CHOICES,
+         WORDS(SONAR_TOPICS(TOPIC_NAME, SONAR_TOPIC_COMMA)), .least = 1, .most = SONAR_SURFACES,
+         .fallback = "[cbf.azimuth, mvdr.azimuth, detections, status]",
+         .help = "Topics that are recorded with what: spectra, if they are in output.topics. They "
+                 "are computed while they are recorded, even without a subscriber."},
     [OPT_RECORD_SEGMENT_MIB] = {"record.segment_mib", AT(record_segment_mib), INTEGER(1, 16777216),
                                 .unit = "MiB", .fallback = "1024",
-                                .help = "Size from which on a segment is followed by a new one."},
+                                .help = "Size at which a new segment begins."},
     [OPT_RECORD_SEGMENT_S] = {"record.segment_s", AT(record_segment_s), REAL("s", 1, 31622400),
-                              .fallback = "3600",
-                              .help = "Age from which on a segment is followed by a new one."},
+                              .fallback = "3600", .help = "Age at which a new segment begins."},
     [OPT_RECORD_KEEP_MIB] =
         {"record.keep_mib", AT(record_keep_mib), INTEGER(0, 1073741824), .unit = "MiB",
          .fallback = "0",
          .help = "Size of all finished segments of this array beyond which the oldest are deleted. "
-                 "0: none is."},
+                 "0: no limit."},
     [OPT_RECORD_KEEP_H] = {"record.keep_h", AT(record_keep_h), REAL("h", 0, 1e6), .fallback = "0",
-                           .help = "Age beyond which segments of this array are deleted. 0: none "
-                                   "is."},
-    [OPT_RECORD_FREE_MIB] = {"record.free_mib", AT(record_free_mib), INTEGER(0, 1073741824),
-                             .unit = "MiB", .fallback = "256",
-                             .help =
-                                 "Recording stops when the file system has less room than this."},
-    [OPT_RECORD_BUFFER_MIB] =
-        {"record.buffer_mib", AT(record_buffer_mib), INTEGER(1, 1048576), .unit = "MiB",
-         .computed = "2 s of samples, or 64 for spectra",
-         .help = "Memory for what waits for the disk. What finds no room is left out and counted."},
+                           .help =
+                               "Age beyond which segments of this array are deleted. 0: no limit."},
+    [OPT_RECORD_FREE_MIB] =
+        {"record.free_mib", AT(record_free_mib), INTEGER(0, 1073741824), .unit = "MiB",
+         .fallback = "256",
+         .help = "Recording stops when the file system has less free space than this."},
+    [OPT_RECORD_BUFFER_MIB] = {"record.buffer_mib", AT(record_buffer_mib), INTEGER(1, 1048576),
+                               .unit = "MiB", .computed = "2 s of samples, or 64 for spectra",
+                               .help = "Memory for data that wait for the disk. Data that do not "
+                                       "fit are dropped and counted."},
 
     [OPT_BACKEND] =
         {"runtime.backend", AT(backend), CHOICE("auto", "cpu", "cuda"), .fallback = "auto",
@@ -612,7 +613,7 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
     [OPT_DATA_PRIORITY] =
         {"runtime.data_priority", AT(data_priority), INTEGER(0, 99), .fallback = "0",
          .help = "Real-time priority (SCHED_FIFO) of the data thread; 0: the system's ordinary "
-                 "scheduling, as of all other threads. Needs RLIMIT_RTPRIO, which the systemd unit "
+                 "scheduling, like all other threads. Needs RLIMIT_RTPRIO, which the systemd unit "
                  "sets to 20."},
     [OPT_LOCK_MEMORY] =
         {"runtime.lock_memory", AT(lock_memory), BOOLEAN, .fallback = "false",
@@ -621,11 +622,11 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
     [OPT_LOG_LEVEL] = {"runtime.log_level", LIVE, AT(log_level),
                        CHOICE("error", "warn", "info", "debug"), .fallback = "info",
                        .help = "Lowest severity that is logged."},
-    [OPT_STATE_DIR] =
-        {"runtime.state_dir", AT(state_dir), TEXT(4095),
-         .computed = "STATE_DIRECTORY of the service manager, else not set: nothing is kept",
-         .help =
-             "Folder for what is kept from one start to the next: FFT plans and trained choices."},
+    [OPT_STATE_DIR] = {"runtime.state_dir", AT(state_dir), TEXT(4095),
+                       .computed =
+                           "STATE_DIRECTORY of the service manager, else not set: nothing is kept",
+                       .help = "Folder for data that are kept from one start to the next: FFT "
+                               "plans and trained choices."},
 };
 
 const sonar_alternatives sonar_alternatives_table[] = {

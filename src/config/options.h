@@ -174,9 +174,9 @@ typedef enum sonar_stored {
     SONAR_STORED_REAL,
     SONAR_STORED_TRUTH,
     SONAR_STORED_INT,
-    SONAR_STORED_UNSIGNED, /* and enumerations, which choices are the words of */
-    SONAR_STORED_LETTERS,  /* char [bytes]; of a choice: its word */
-    SONAR_STORED_TEXT      /* char *, the configuration's to free; NULL: not given */
+    SONAR_STORED_UNSIGNED, /* and enumerations, whose values are indices of the choices */
+    SONAR_STORED_LETTERS,  /* char [bytes]; for a choice, its word */
+    SONAR_STORED_TEXT      /* char *, freed with the configuration; NULL: not given */
 } sonar_stored;
 
 /* One option. Everything about it except rules between options. */
@@ -184,22 +184,24 @@ typedef struct sonar_option {
     const char *path; /* keys with dots between */
     sonar_option_type type;
     const char *unit;
-    double low, high;           /* of a number or of a list's entries; of a text's bytes: high */
-    bool above, below;          /* low, high themselves are not accepted */
-    const char *const *choices; /* words, NULL-terminated; the value is the word's index, or its
-                            negative where a whole number may be one of these words instead */
-    const char *word;           /* a list may be this word instead */
-    bool scalar;                /* a list may be one number, which then holds for all */
-    size_t least, most;         /* entries of a list */
-    bool required;              /* if its group is in the file */
-    bool grouped;               /* required, or has its default, only if its group is in the file */
-    bool live;                  /* may change while the daemon runs */
-    bool local;                 /* an endpoint on this machine: ipc alone */
+    double low,
+        high; /* of a number or a list's entries; for text, high is the largest number of bytes */
+    bool above, below; /* low, high themselves are not accepted */
+    const char *const
+        *choices; /* words, NULL-terminated. The value is the word's index; for a whole number that
+                     may also be one of these words, the negative index */
+    const char *word;   /* a list may be replaced by this word */
+    bool scalar;        /* a list may be replaced by one number, which applies to all */
+    size_t least, most; /* number of entries of a list */
+    bool required;      /* required if its group is in the file */
+    bool grouped;       /* required, or set to its default, only if its group is in the file */
+    bool live;          /* may change while the daemon runs */
+    bool local;         /* an endpoint on this machine: ipc only */
     const char *fallback;
-    const char *computed; /* how the default follows from other options, for the reference */
+    const char *computed; /* how the default depends on other options, for the reference */
     const char *help;
-    /* The member of sonar_config that is the value; none where the value is one of several from
-     * which the configuration is made. */
+    /* The member of sonar_config that stores the value; none if the configuration is computed from
+     * several values. */
     sonar_stored stored;
     size_t offset, bytes;
 } sonar_option;
@@ -221,11 +223,11 @@ typedef enum sonar_origin { SONAR_ABSENT = 0, SONAR_FROM_DEFAULT, SONAR_FROM_FIL
 
 typedef struct sonar_value {
     sonar_origin origin;
-    bool bad;               /* was in the file, but not acceptable; reported */
+    bool bad;               /* was in the file but is not acceptable; already reported */
     sonar_place place;      /* SONAR_FROM_FILE */
-    const sonar_node *node; /* while loading, and only if it came from the file */
+    const sonar_node *node; /* set while loading, and only if it came from the file */
     bool word;              /* the option's `word` */
-    double number;          /* number, truth, index of choice */
+    double number;          /* the number, truth value or index of a choice */
     char *text;
     size_t count; /* entries of a list; of positions: triples */
     double *numbers;
@@ -237,7 +239,7 @@ typedef struct sonar_settings {
     sonar_value value[SONAR_OPTIONS];
 } sonar_settings;
 
-/* Of accepted.c: what an option accepts, in words. */
+/* accepted.c: describes what an option accepts. */
 void sonar_option_accepted(const sonar_option *option, char *words, size_t size);
 
 /* Everything the phases of loading share. */
@@ -247,52 +249,56 @@ typedef struct sonar_loader {
     sonar_settings *settings;
     const char *directory;       /* of the file, for relative paths */
     const char *credentials_dir; /* or NULL */
-    bool with_keys;              /* security's are to be read */
+    bool with_keys;              /* the keys of `security` are to be read */
     const sonar_node *root;
-    const sonar_config *like; /* what is automatic there keeps its number; NULL: nothing */
+    const sonar_config
+        *like; /* automatic options keep their numbers in this configuration; NULL: none */
     sonar_config *config;
     bool no_memory;
 } sonar_loader;
 
-/* Loading from a text whose relative paths start at `directory`. like: see sonar_loader. */
+/* Loads from a text whose relative paths start at `directory`. like: see sonar_loader. */
 sonar_code sonar_config_read(const sonar_text *text, const char *directory,
                              const sonar_config *like, sonar_config **config, sonar_report *report);
-/* The option of that path, or SONAR_OPTIONS: `hint` is then empty or names a similar one. */
+/* The option of that path, or SONAR_OPTIONS. In that case `hint` is empty or names a similar
+ * option. */
 size_t sonar_option_find(const char *path, char *hint, size_t size);
 
-/* Reads what the file says into the settings, and the defaults that do not depend on it. */
+/* Reads the file's values into the settings, and the defaults that do not depend on it. */
 void sonar_read_settings(sonar_loader *loader);
-/* The node a path leads to in the file, or NULL; the last of repeated ones. */
+/* The node in the file that a path leads to, or NULL; of repeated nodes the last one. */
 const sonar_node *sonar_node_find(const sonar_node *root, const char *path);
-/* Where to point for an option: its value, else the nearest group around it, else the root. */
+/* The place to report for an option: its value, else the nearest group around it, else the root. */
 sonar_place sonar_place_of(const sonar_loader *loader, sonar_option_id id);
-/* x, y, z rows of a CSV file. NULL after reporting; the caller's to free. */
+/* x, y, z rows of a CSV file; the caller frees them. NULL after reporting. */
 double *sonar_csv_read(sonar_loader *loader, const char *path, size_t *rows);
 
 /* Writes a value to its member, if it has one and the value is present and acceptable. */
 void sonar_option_store(sonar_loader *loader, sonar_option_id id);
-/* Makes the rest of the configuration from the settings, checks rules between options, completes
- * the settings with the defaults that depend on others. */
+/* Makes the rest of the configuration from the settings, checks rules between options, and
+ * completes the settings with the defaults that depend on others. */
 void sonar_resolve(sonar_loader *loader);
-/* The processors of one of the ranks on this host, at least 1: those it may run on, at most its
- * share. Where all of them may run on the same ones, they share these. */
+/* The number of processors for one of the ranks on this host, at least 1: those it may run on, but
+ * at most its share. If all ranks may run on the same processors, they share these. */
 size_t sonar_processors_of_rank(const sonar_rank_place *place, size_t *share);
-/* For a part of the array: threads that the file leaves open, by its own channels and processors.
- */
+/* For a part of the array: sets threads that the file does not set, by the part's own channels and
+ * processors. */
 void sonar_resolve_threads_of_rank(sonar_config *part, size_t own_processors);
-/* Its parts; all return false after reporting. Sensors, channels, mask and calibration: */
+/* The steps of sonar_resolve; all return false after reporting. Sensors, channels, mask and
+ * calibration: */
 bool sonar_resolve_array(sonar_loader *loader);
 /* lengths, hops and bands of the transforms: */
 bool sonar_resolve_transforms(sonar_loader *loader);
-/* directions, shading and ranges, once array and transforms are resolved. If false, they must not
- * be read. */
+/* directions, shading and ranges, once array and transforms are resolved. If it returns false, they
+ * must not be read. */
 bool sonar_resolve_directions(sonar_loader *loader);
-/* Ranges of the near field, `lambda` long being the shortest wave of the CBF's band. False after
+/* Ranges of the near field; `lambda` is the shortest wavelength of the CBF's band. False after
  * reporting; config->specs.cbf.ranges then counts only ranges that are set. */
 bool sonar_resolve_ranges(sonar_loader *loader, double lambda);
 /* Checks rules between endpoints and keys; reads the keys if loader->with_keys. */
 void sonar_check_security(sonar_loader *loader);
-/* Completes the specifications of the stages by what follows from others: bins, bands, counts. */
+/* Completes the specifications of the stages with values that depend on others: bins, bands,
+ * counts. */
 void sonar_resolve_specs(sonar_config *config);
 /* Checks a completely resolved configuration. */
 void sonar_check_resolved(sonar_loader *loader);
@@ -303,17 +309,18 @@ void sonar_value_set_list(sonar_loader *loader, sonar_option_id id, size_t count
                           const double *numbers);
 void sonar_value_set_number(sonar_loader *loader, sonar_option_id id, double number);
 
-/* The canonical text; `sources`: with comments that say where each value came from. */
+/* Prints the canonical text; `sources`: with comments about the origin of each value. */
 void sonar_settings_print(const sonar_settings *settings, bool sources, FILE *to);
-/* The value alone, as the canonical text has it, for an option that is not absent. */
+/* Prints the value alone, in canonical form, for an option that is not absent. */
 void sonar_value_print(const sonar_option *option, const sonar_value *value, int indent, FILE *to);
-/* Keys of the groups that `path` enters and `last` was not in, and the option's own key. */
+/* Prints the keys of the groups that `path` enters and `last` was not in, and the option's own
+ * key. */
 int sonar_key_print(const char *last, const char *path, FILE *to);
 /* SHA-256 of the canonical text, in hex. */
 sonar_code sonar_settings_digest(const sonar_settings *settings, char digest[65]);
 
-/* The arrays that have an entry for each sensor, zeroed; c->sensors stays as it is. False: no
- * memory, and what was allocated is free_sensors' to free. */
+/* Allocates, zeroed, the arrays with an entry for each sensor; does not set c->sensors. False: no
+ * memory; free_sensors frees what was allocated. */
 bool sonar_config_allocate_sensors(sonar_config *c, size_t sensors);
 void sonar_config_free_sensors(sonar_config *c);
 

@@ -18,7 +18,7 @@ void sonar_config_block(const sonar_config *c, size_t rank, size_t ranks, size_t
     *end = *first + c->cluster_channels[rank];
 }
 
-/* Sensor `from` of the whole array is the part's sensor `to`. */
+/* Copies sensor `from` of the whole array to the part's sensor `to`. */
 static void copy_sensor(const sonar_config *whole, size_t from, sonar_config_part *part,
                         size_t to) {
     sonar_config *c = &part->config;
@@ -61,7 +61,7 @@ static bool fill_endpoints(const sonar_config *whole, size_t rank, sonar_config 
     return c->shared_memory || !whole->shared_memory;
 }
 
-/* Sets what a part does not share with the whole. */
+/* Sets the members that a part does not share with the whole. */
 static void set_apart(sonar_config *c) {
     c->position_m = NULL;
     c->channel = NULL;
@@ -89,7 +89,7 @@ sonar_code sonar_config_part_create(const sonar_config *whole, const sonar_rank_
     if (whole->cluster_ranks && whole->cluster_ranks != ranks)
         return sonar_fail(
             err, SONAR_EINVAL, "cluster.ranks",
-            "mpirun has started %zu ranks, and the configuration has channels for %zu", ranks,
+            "mpirun has started %zu ranks, but the configuration has channels for %zu", ranks,
             whole->cluster_ranks);
     sonar_config_block(whole, rank, ranks, &first, &end);
     const size_t sensors = count_sensors(whole, first, end, &used);

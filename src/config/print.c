@@ -92,7 +92,7 @@ void sonar_value_print(const sonar_option *o, const sonar_value *v, int indent, 
     }
 }
 
-/* Prints the keys of the groups that `path` is in and `last` was not. Returns the next indent. */
+/* Prints the keys of the groups that contain `path` but not `last`. Returns the next indent. */
 static int open_groups(const char *last, const char *path, FILE *to) {
     int depth = 0;
     bool same = true;
@@ -114,7 +114,7 @@ int sonar_key_print(const char *last, const char *path, FILE *to) {
     return indent;
 }
 
-/* A file name with a newline would end the comment that it is printed in. */
+/* A file name with a newline would end the comment in which it is printed. */
 static bool is_plain(const char *name) {
     while (*name && (unsigned char)*name >= ' ' && (unsigned char)*name < 0x7f)
         name++;
@@ -129,8 +129,7 @@ static void print_source(const sonar_settings *settings, const sonar_value *v, F
                 v->place.line);
 }
 
-/* Prints "not set: ..." where absence has a meaning of its own; other absent options are omitted.
- */
+/* Prints "not set: ..." if the absence has its own meaning; other absent options are omitted. */
 static void print_absent(const sonar_option *o, FILE *to) {
     const char *dot = strrchr(o->path, '.');
     if (o->computed && !strncmp(o->computed, "not set", 7))

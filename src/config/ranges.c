@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The ranges of the near field: a list, what is left of the default one, or auto. */
+/* The ranges of the near field: a list, the usable part of the default list, or auto. */
 #include "config/access.h"
 
 #include <math.h>
@@ -15,7 +15,7 @@ static double array_radius(const sonar_config *c) {
     return radius;
 }
 
-/* Rounds up to four digits, so that the value a report proposes is accepted. */
+/* Rounds up to four digits, so that the value that a report proposes is accepted. */
 static double rounded_up(double x) {
     const double unit = pow(10, floor(log10(x)) - 3);
     return ceil(x / unit - 1e-9) * unit;
@@ -34,15 +34,15 @@ static double auto_low(sonar_loader *l, double radius, double nearest) {
     if (nearest > low) {
         low = rounded_up(nearest);
         warn(l, OPT_RANGES, "cbf.range_min_m, or a list",
-             "auto begins at %g m: for an array of %.4g m, %d ranges reach no nearer", low,
+             "auto begins at %g m: for an array of %.4g m, %d ranges do not reach nearer", low,
              c->geometry.aperture_m, SONAR_RANGES_MOST);
     }
     sonar_value_set_number(l, OPT_RANGE_MIN, low);
     return low;
 }
 
-/* Ranges that were and stay automatic are kept during a live change, since the buffers have their
- * size. */
+/* Automatic ranges that stay automatic are kept during a live change, because the buffers have
+ * their size. */
 static bool keep_ranges(sonar_loader *l) {
     const sonar_config *like = l->like;
     if (!like || !like->settings->value[OPT_RANGES].word || given(l, OPT_RANGE_MIN) ||
@@ -73,8 +73,9 @@ static bool auto_ranges(sonar_loader *l, double radius, double lambda) {
         char accepted[80];
         snprintf(accepted, sizeof accepted, "a cbf.range_min_m of %g or more, or a list",
                  rounded_up(nearest));
-        return fail(l, OPT_RANGE_MIN, accepted, "%g m: auto wants %zu ranges, at most %d can be",
-                    low, count, SONAR_RANGES_MOST);
+        return fail(l, OPT_RANGE_MIN, accepted,
+                    "%g m: auto gives %zu ranges, at most %d are possible", low, count,
+                    SONAR_RANGES_MOST);
     }
     c->specs.cbf.ranges = count;
     return true;

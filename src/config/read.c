@@ -16,7 +16,7 @@ enum { PATH_BYTES = 128, SHOWN = 40, ERRORS_ENOUGH = 1000 };
 
 /* ---- paths ----------------------------------------------------------------------------------- */
 
-/* Does the option lie in the group? The file itself is the group "". */
+/* True if the option is in the group. The file itself is the group "". */
 static bool is_under(const char *path, const char *group) {
     const size_t n = strlen(group);
     return !n || (!strncmp(path, group, n) && path[n] == '.');
@@ -108,7 +108,7 @@ static const char *kind_name(const sonar_node *node) {
 
 static bool want_scalar(const reader *r, const sonar_node *node) {
     if (node->kind != SONAR_SCALAR || (!node->length && !node->quoted))
-        return reject(r, node, "one value is wanted, not %s", kind_name(node));
+        return reject(r, node, "expected one value, not %s", kind_name(node));
     if (strlen(node->text) != node->length)
         return reject(r, node, "the value holds a NUL character");
     return true;
@@ -124,17 +124,17 @@ static bool read_number(const reader *r, const sonar_node *node, bool whole, dou
     const bool spelled = s[strspn(s, "+-.0123456789eE")] == 0 && strpbrk(s, "0123456789");
     *number = spelled ? strtod(s, &end) : 0;
     if (node->quoted || !spelled || *end)
-        return reject(r, node, "a plain %snumber%s%s is wanted, not \"%.*s\"%s",
+        return reject(r, node, "expected a plain %snumber%s%s, not \"%.*s\"%s",
                       whole ? "whole " : "", unit ? " in " : "", unit ? unit : "", SHOWN, s,
                       node->quoted ? " in quotes" : "");
     if (whole && *number != floor(*number))
-        return reject(r, node, "a whole number is wanted, not %.*s", SHOWN, s);
+        return reject(r, node, "expected a whole number, not %.*s", SHOWN, s);
     const sonar_option *o = r->option;
     const bool low = o->above ? *number > o->low : *number >= o->low;
     const bool high = o->below ? *number < o->high : *number <= o->high;
     if (!isfinite(*number) || !low || !high)
         return reject(r, node, "%.*s is out of range", SHOWN, s);
-    *number += 0.0; /* no negative zero */
+    *number += 0.0; /* turns -0 into 0 */
     return true;
 }
 
@@ -143,11 +143,11 @@ static bool read_boolean(const reader *r, const sonar_node *node, double *number
         return false;
     *number = !strcmp(node->text, "true");
     if (node->quoted || (!*number && strcmp(node->text, "false") != 0))
-        return reject(r, node, "true or false is wanted, not \"%.*s\"", SHOWN, node->text);
+        return reject(r, node, "expected true or false, not \"%.*s\"", SHOWN, node->text);
     return true;
 }
 
-/* Is the node one of the option's words? */
+/* True if the node is one of the option's words. */
 static bool find_choice(const reader *r, const sonar_node *node, size_t *index) {
     const char *const *word = r->option->choices;
     for (*index = 0; word[*index]; ++*index)
@@ -200,8 +200,8 @@ static bool is_port(const char *s) {
 }
 
 /* Accepts an address, * for all addresses, or the name of an interface or a host. libzmq would also
- * accept two addresses separated by a semicolon, and read other than four numbers as some address.
- */
+ * accept two addresses separated by a semicolon, and would interpret one to three numbers as an
+ * address. */
 static bool is_host(const char *host) {
     struct in_addr v4;
     struct in6_addr v6;
@@ -224,7 +224,7 @@ static bool check_endpoint(const reader *r, const sonar_node *node) {
     const char *s = node->text;
     if (!strncmp(s, "ipc://", 6)) {
         if (!s[6] || s[6] == '*' || strlen(s + 6) > 106)
-            return reject(r, node, "a path of 1 to 106 bytes is wanted after ipc://");
+            return reject(r, node, "expected a path of 1 to 106 bytes after ipc://");
         if (s[6] == '@')
             return reject(
                 r, node,
@@ -236,13 +236,13 @@ static bool check_endpoint(const reader *r, const sonar_node *node) {
         return reject(r, node, "\"%.*s\" is neither tcp:// nor ipc://", SHOWN, s);
     const char *colon = strrchr(s + 6, ':');
     if (!colon || !is_port(colon + 1))
-        return reject(r, node, "a port from 1 to 65535 is wanted at the end of \"%.*s\"", SHOWN, s);
+        return reject(r, node, "expected a port from 1 to 65535 at the end of \"%.*s\"", SHOWN, s);
     char host[64];
     snprintf(host, sizeof host, "%.*s", (int)(colon - s - 6), s + 6);
     if (colon - s - 6 >= (ptrdiff_t)sizeof host || !is_host(host))
         return reject(r, node,
-                      "an address, * for all of them or the name of an interface is "
-                      "wanted after tcp://");
+                      "expected an address, * for all of them or the name of an interface "
+                      "after tcp://");
     return true;
 }
 
@@ -306,7 +306,7 @@ static bool read_list(const reader *r, const sonar_node *node) {
         return true;
     }
     if (node->kind != SONAR_SEQUENCE && !(single && o->scalar))
-        return reject(r, node, "a list is wanted, not %s", kind_name(node));
+        return reject(r, node, "expected a list, not %s", kind_name(node));
     const size_t count = single ? 1 : node->count;
     if (count < o->least || count > o->most)
         return reject(r, node, "%zu entries are too %s", count, count < o->least ? "few" : "many");
@@ -324,7 +324,7 @@ static bool read_list(const reader *r, const sonar_node *node) {
     return good;
 }
 
-/* A whole number, or one of the words that stand for 0 and less. */
+/* A whole number, or one of the words that stand for 0 and negative numbers. */
 static bool read_integer(const reader *r, const sonar_node *node, double *number) {
     size_t index;
     if (!r->option->choices || node->kind != SONAR_SCALAR || !find_choice(r, node, &index))
@@ -362,7 +362,8 @@ static bool names(const char *key, const char *option) {
     return n && !strncmp(option, key, n) && (!option[n] || option[n] == '_');
 }
 
-/* The nearest key of this group or, failing that, the option elsewhere that ends in this key. */
+/* Suggests the nearest key of this group or, failing that, an option elsewhere that ends in this
+ * key. */
 static void suggest(const char *group, const char *key, char *words, size_t size) {
     size_t best = sonar_max_size(2, strlen(key) / 3) + 1;
     char own[PATH_BYTES];
@@ -418,7 +419,7 @@ static void list_keys(const char *group, char *words, size_t size) {
     }
 }
 
-/* Returns what replaced an option of an earlier version. */
+/* What replaced an option of an earlier version. */
 static const char *replacement(const char *group, const char *key) {
     if (!strcmp(group, "mvdr") && !strcmp(key, "method"))
         return "mvdr.solver: auto replaces it; solver: jacobi is the thesis's method, in float64";
@@ -454,7 +455,7 @@ static void read_option(sonar_loader *loader, size_t id, const sonar_node *node)
     value->node = node;
     value->bad = !read_value(&r, node);
     if (value->bad)
-        value->number = 0; /* any number is safe to convert from here on */
+        value->number = 0; /* any number can be converted safely from here on */
 }
 
 static void read_group(sonar_loader *loader, const char *group, const sonar_node *node);
@@ -482,12 +483,12 @@ static void read_key(sonar_loader *loader, const char *group, const sonar_node *
         char accepted[512];
         list_keys(path, accepted, sizeof accepted);
         sonar_report_add(loader->report, SONAR_MISTAKE, loader->text, node->place, accepted,
-                         "%s: a group of keys is wanted, not %s", path, kind_name(node));
+                         "%s: expected a group of keys, not %s", path, kind_name(node));
     }
 }
 
 static void read_group(sonar_loader *loader, const char *group, const sonar_node *node) {
-    /* stop early in a file that has only mistakes */
+    /* stops early in a file that contains only mistakes */
     for (const sonar_node *key = node->first; key; key = key->next->next)
         if (sonar_report_errors(loader->report) < ERRORS_ENOUGH)
             read_key(loader, group, node, key);

@@ -13,7 +13,7 @@ enum { PROBLEMS_MOST = 100, EXCERPT_BYTES = 400, EXCERPT_COLUMNS = 100 };
 typedef struct problem {
     sonar_severity severity;
     bool csv;
-    size_t order; /* of adding: keeps the sort stable */
+    size_t order; /* number of the problem in the order of adding; keeps the sort stable */
     sonar_place place;
     size_t caret; /* column within the excerpt, from 1; 0: no excerpt */
     char file[256], message[512], accepted[512], excerpt[EXCERPT_BYTES];
@@ -144,7 +144,7 @@ static void sort(const sonar_report *report, const problem **sorted) {
     qsort(sorted, report->count, sizeof *sorted, by_place);
 }
 
-/* Text quoted from a file may hold anything: control characters become '?'. */
+/* Text quoted from a file may contain any bytes: control characters become '?'. */
 static void write_clean(const char *text, FILE *to) {
     for (; *text; text++)
         fputc((unsigned char)*text < ' ' || *text == 0x7f ? '?' : *text, to);
@@ -168,8 +168,8 @@ static void write_problem(const problem *p, FILE *to) {
 }
 
 void sonar_report_each(const sonar_report *report,
-                       void (*tell)(void *ctx, sonar_level level, const char *where,
-                                    const char *text),
+                       void (*visit)(void *ctx, sonar_level level, const char *where,
+                                     const char *text),
                        void *ctx) {
     static const sonar_level levels[] = {SONAR_INFO, SONAR_WARN, SONAR_ERROR};
     const problem *sorted[PROBLEMS_MOST];
@@ -183,7 +183,7 @@ void sonar_report_each(const sonar_report *report,
             snprintf(where, sizeof where, "%s", p->file);
         snprintf(text, sizeof text, "%s%s%s", p->message, p->accepted[0] ? "; accepted: " : "",
                  p->accepted);
-        tell(ctx, levels[p->severity], where, text);
+        visit(ctx, levels[p->severity], where, text);
     }
 }
 
@@ -251,7 +251,8 @@ size_t sonar_mark_bytes(const char *text, size_t bytes) {
     return bytes >= 3 && !memcmp(text, "\xef\xbb\xbf", 3) ? 3 : 0;
 }
 
-/* Removes a UTF-8 byte order mark. Returns NULL, or why the text is refused: it is UTF-16. */
+/* Removes a UTF-8 byte order mark. Returns NULL, or the reason for refusing the text: it is
+ * UTF-16. */
 static const char *strip_mark(char *text, size_t *bytes) {
     if (*bytes >= 2 && (!memcmp(text, "\xff\xfe", 2) || !memcmp(text, "\xfe\xff", 2)))
         return "is UTF-16; save it as UTF-8";

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Makes the configuration from the values, in the order in which options depend on each other: the
- * daemon's own needs, then array.c, transforms.c, directions.c, and last specs.c and check.c.
- * Called by load.c once the file is read. */
+/* Makes the configuration from the values, in the order in which options depend on one another: the
+ * daemon's own options, then array.c, transforms.c, directions.c, and last specs.c and check.c.
+ * Called by load.c after the file is read. */
 #include "config/access.h"
 
 #include "core/core.h"
@@ -17,8 +17,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- who talks to it ---------------------------------------------------------------------------
- */
+/* ---- connections
+ * ------------------------------------------------------------------------------- */
 
 static const char IPC[] = "ipc://";
 
@@ -26,13 +26,14 @@ static bool is_ipc(const char *endpoint) {
     return !strncmp(endpoint, IPC, strlen(IPC));
 }
 
-/* Accepts loopback addresses only, since the metrics have neither authentication nor encryption. */
+/* Accepts loopback addresses only, because the metrics have neither authentication nor
+ * encryption. */
 static void check_metrics(sonar_loader *l) {
     struct sockaddr_storage unused;
     const char *text = have(l, OPT_METRICS_LISTEN) ? value(l, OPT_METRICS_LISTEN)->text : NULL;
     if (text && !sonar_loopback_read(text, &unused))
         fail(l, OPT_METRICS_LISTEN, "127.0.0.1:PORT or [::1]:PORT",
-             "'%s' is no loopback address with a port", text);
+             "'%s' is not a loopback address with a port", text);
 }
 
 /* Resolves the endpoints with 0 in place of {rank}. False: no endpoint is left to check. */
@@ -46,7 +47,7 @@ static bool resolve_endpoints(sonar_loader *l) {
             if (!strcmp(v->texts[i], v->texts[j]))
                 fail(l, OPT_INGEST_ENDPOINTS, NULL, "%s is given twice", v->texts[i]);
         if (!strcmp(v->texts[i], value(l, OPT_OUTPUT_ENDPOINT)->text))
-            fail(l, OPT_OUTPUT_ENDPOINT, NULL, "%s is an endpoint of ingest already", v->texts[i]);
+            fail(l, OPT_OUTPUT_ENDPOINT, NULL, "%s is already an endpoint of ingest", v->texts[i]);
         c->ingest_endpoint[i] = sonar_endpoint_of_rank(v->texts[i], 0);
         if (!c->ingest_endpoint[i])
             return no_memory(l);
@@ -71,15 +72,15 @@ static void resolve_shared_memory(sonar_loader *l) {
         if (!c->shared_memory)
             no_memory(l);
         if (!is_ipc(path) || path[strlen(IPC)] == '@')
-            fail(l, OPT_SHARED_MEMORY, "ipc://PATH", "memory is shared on this machine alone");
+            fail(l, OPT_SHARED_MEMORY, "ipc://PATH", "memory can be shared only on this machine");
     }
     if (!have(l, OPT_SHARED_BYTES) && !value(l, OPT_SHARED_BYTES)->bad)
         sonar_value_set_number(l, OPT_SHARED_BYTES,
                                fmax(1 << 20, floor(sonar_room_read("").total_bytes / 4)));
 }
 
-/* Whether a serial line exists is checked at the start, not here: adapters are plugged in and out.
- */
+/* Whether a serial line exists is checked at the start and not here, because adapters are plugged
+ * in and out. */
 static void check_nmea(sonar_loader *l) {
     struct sockaddr_storage unused;
     socklen_t bytes;
@@ -101,11 +102,11 @@ static void resolve_navigation(sonar_loader *l) {
         if (!strncmp(value(l, OPT_NAV_ENDPOINT)->text, local[i], strlen(local[i])))
             return;
     fail(l, OPT_NAV_ENDPOINT, "tcp://127.0.0.1:PORT or ipc://PATH",
-         "it is not encrypted, so it has to be on this machine");
+         "it is not encrypted, so it must be on this machine");
 }
 
-/* ---- what it runs on ---------------------------------------------------------------------------
- */
+/* ---- resources
+ * --------------------------------------------------------------------------------- */
 
 static size_t online(void) {
     const long processors = sysconf(_SC_NPROCESSORS_ONLN);
@@ -126,8 +127,8 @@ size_t sonar_processors_of_rank(const sonar_rank_place *place, size_t *share) {
     return sonar_min_size(*share, own);
 }
 
-/* Threads by the samples per second of all channels. ZeroMQ's threads and the kernel's copies need
- * as many processors as the ingest; shared memory needs neither. */
+/* Number of threads by the samples per second of all channels. ZeroMQ's threads and the kernel's
+ * copies need as many processors as ingest; shared memory needs neither. */
 static size_t ingest_threads_of(double samples_per_s, bool shared_memory, size_t of_processors) {
     const double wanted = ceil(samples_per_s / 500e6);
     const double share = shared_memory ? 0.75 : 0.5;
@@ -188,7 +189,7 @@ void sonar_resolve_threads_of_rank(sonar_config *c, size_t own_processors) {
         c->ingest_io_threads = c->ingest_threads;
 }
 
-/* The channels are known by now. */
+/* Called when the channels are known. */
 static void resolve_cluster(sonar_loader *l) {
     sonar_config *c = l->config;
     const sonar_value *v = value(l, OPT_CLUSTER_RANKS);
@@ -199,12 +200,12 @@ static void resolve_cluster(sonar_loader *l) {
         sum += c->cluster_channels[i] = (size_t)v->numbers[i];
     c->cluster_ranks = v->count;
     if (v->count && sum != c->channels)
-        fail(l, OPT_CLUSTER_RANKS, NULL, "the ranks have %zu channels, and the array's frames %zu",
-             sum, c->channels);
+        fail(l, OPT_CLUSTER_RANKS, NULL,
+             "the ranks have %zu channels, but the array's frames have %zu", sum, c->channels);
 }
 
-/* ---- what it makes -----------------------------------------------------------------------------
- */
+/* ---- results
+ * ----------------------------------------------------------------------------------- */
 
 static void resolve_heading(sonar_loader *l) {
     l->config->heading_known = have(l, OPT_HEADING);
@@ -215,7 +216,7 @@ static void resolve_heading(sonar_loader *l) {
 static void resolve_mvdr(sonar_loader *l) {
     static const double eps[] = {[SONAR_LOADING_NOISE] = 1,
                                  [SONAR_LOADING_TRACE] = 0.01,
-                                 [SONAR_LOADING_ABSOLUTE] = 0 /* none is usual */};
+                                 [SONAR_LOADING_ABSOLUTE] = 0 /* no usual value */};
     const sonar_mvdr_spec *mvdr = &l->config->specs.mvdr;
     const sonar_loading rule = mvdr->loading;
     if (!have(l, OPT_FORGETTING) && !given(l, OPT_SNAPSHOTS) && !given(l, OPT_FORGETTING))
@@ -245,8 +246,8 @@ static uint32_t topics_of(const sonar_loader *l, sonar_option_id id) {
     return bits;
 }
 
-/* The folder is checked only if the recorder will use it: a configuration may also be read on
- * another machine. */
+/* The folder is checked only if the recorder will use it, because a configuration may also be read
+ * on another machine. */
 static void check_record_directory(sonar_loader *l) {
     struct stat folder;
     const char *path = have(l, OPT_RECORD_DIRECTORY) ? value(l, OPT_RECORD_DIRECTORY)->text : NULL;
@@ -260,7 +261,7 @@ static void check_record_directory(sonar_loader *l) {
         fail(l, OPT_RECORD_DIRECTORY, "an existing folder", "'%s' is not a folder", path);
 }
 
-/* The buffer covers the time that the disk may be busy with other work. */
+/* The buffer covers the time for which the disk may be busy with other work. */
 static void resolve_record(sonar_loader *l) {
     sonar_config *c = l->config;
     c->record_topics = topics_of(l, OPT_RECORD_TOPICS);

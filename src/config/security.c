@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Access: rules between endpoints and keys, and the reading of the keys on request.
- */
+/* Access: rules between endpoints and keys, and reading the keys if asked to. */
 #include "config/access.h"
 
 #include <stdlib.h>
@@ -29,7 +28,8 @@ static void refuse_open(sonar_loader *l, sonar_option_id id, size_t i, const cha
         l->report, SONAR_MISTAKE, l->text, place_of_entry(l, id, i),
         "tcp://127.0.0.1:PORT, tcp://[::1]:PORT, tcp://localhost:PORT or ipc://PATH, or any "
         "tcp://ADDRESS:PORT with security.key",
-        "%s: refused: whoever reaches %s could %s. Make keys with sonar-keys and set security.key "
+        "%s: refused: anyone who reaches %s could %s. Make keys with sonar-keys and set "
+        "security.key "
         "and security.%s (docs/lan.md)",
         sonar_options[id].path, endpoint,
         id == OPT_OUTPUT_ENDPOINT ? "read all results" : "send samples",
@@ -55,7 +55,7 @@ static void check_list(sonar_loader *l, sonar_domain domain, bool tcp) {
              "required with security.key: no client could connect");
 }
 
-/* Where the daemon connects, an endpoint has one server with one key. */
+/* If the daemon connects, each endpoint has one server with one key. */
 static void check_servers(sonar_loader *l) {
     const sonar_value *servers = value(l, OPT_ALLOW_SENDERS);
     const size_t endpoints = l->config->ingest_endpoints;
@@ -89,8 +89,8 @@ void sonar_check_security(sonar_loader *l) {
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
-/* Path of a credential. systemd provides the files of a folder under names with _ for /. NULL: no
- * such credential, or no memory. */
+/* Path of a credential. systemd provides the files of a folder under names with _ instead of /.
+ * NULL: no such credential, or no memory. */
 static char *credential(const sonar_loader *l, const char *name) {
     char *path;
     if (!l->credentials_dir || asprintf(&path, "%s/%s", l->credentials_dir, name) < 0)
@@ -103,7 +103,7 @@ static char *credential(const sonar_loader *l, const char *name) {
     return NULL;
 }
 
-/* Path of the file that the configuration calls `name`; to be freed. */
+/* Path of the file that the configuration names; to be freed. */
 static char *path_of(sonar_loader *l, const char *name) {
     char *path = *name == '/' ? strdup(name) : credential(l, name);
     if (!path && asprintf(&path, "%s%s%s", l->directory, *l->directory ? "/" : "", name) < 0)
@@ -121,7 +121,7 @@ static void report(sonar_loader *l, sonar_option_id id, size_t i, const sonar_er
                          "%s: %s: %s", sonar_options[id].path, err->where, err->text);
 }
 
-/* Is it the service manager's copy? */
+/* True if the path is a copy made by the service manager. */
 static bool is_lent(const sonar_loader *l, const char *path) {
     const size_t bytes = l->credentials_dir ? strlen(l->credentials_dir) : 0;
     return path && bytes && !strncmp(path, l->credentials_dir, bytes) && path[bytes] == '/';

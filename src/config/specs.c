@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Makes the specifications of the stages and the live parameters from a resolved configuration,
- * since the stages do not know the configuration. */
+ * because the stages do not know the configuration. */
 #include "config/options.h"
 
 #include "core/core.h"
 #include "dft/dft.h"
 #include "mvdr_jacobi/mvdr_jacobi.h"
 
-/* Phases alone do not say how a tone is spread over bins. */
+/* Phases alone do not show how a tone is spread over bins. */
 static void make_tones(sonar_specs *specs) {
     double window[1024];
     const size_t n = sonar_min_size(specs->mvdr.length, sizeof window / sizeof *window);
@@ -37,7 +37,7 @@ static void complete_mvdr(sonar_config *c) {
         specs->mvdr_dft.bins = mvdr->bins;
         return;
     }
-    /* One DFT of whole windows serves both beamformers: it keeps the bins of both bands. */
+    /* One DFT of whole windows serves both beamformers, so it keeps the bins of both bands. */
     const size_t end =
         sonar_max_size(specs->dft.first_bin + specs->dft.bins, mvdr->first_bin + mvdr->bins);
     specs->dft.first_bin = sonar_min_size(specs->dft.first_bin, mvdr->first_bin);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Sets values that other options imply, and stores an option's value in the member of the
+/* Sets values that other options imply, and stores each option's value in the member of the
  * configuration that its row names. */
 #include "config/access.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The transforms from their options: lengths, hops and snapshots of the main DFT, the CBF's and the
- * MVDR's, and the bands of bins that each of them needs. Called by resolve.c. */
+/* Makes the transforms from their options: lengths, hops and snapshots of the main DFT, the CBF's
+ * and the MVDR's, and the bands of bins that each needs. Called by resolve.c. */
 #include "config/access.h"
 
 #include "core/core.h"
@@ -42,7 +42,7 @@ static bool resolve_cbf_dft(sonar_loader *l) {
     specs->cbf.max_snapshots = (specs->window_length - specs->cbf.length) / specs->cbf_hop + 1;
     if (specs->cbf.max_snapshots > SONAR_SNAPSHOTS_MOST)
         return fail(l, OPT_CBF_HOP, "a longer one",
-                    "a window would hold %zu snapshots, at most %d can be",
+                    "a window would hold %zu snapshots, at most %d are possible",
                     specs->cbf.max_snapshots, SONAR_SNAPSHOTS_MOST);
     return true;
 }
@@ -56,8 +56,9 @@ static size_t common_divisor(size_t a, size_t b) {
     return a;
 }
 
-/* A snapshot that ends in a window but not in the one before begins less than length + hop -
- * dft.length samples before it; windows and snapshots begin at multiples of their hops. */
+/* Counts the new snapshots of a window: those that end in it but not in the one before begin less
+ * than length + hop - dft.length samples before it. Windows and snapshots begin at multiples of
+ * their hops. */
 static void resolve_new_snapshots(sonar_specs *specs) {
     size_t both = specs->mvdr.length + specs->hop,
            step = common_divisor(specs->hop, specs->mvdr_hop);
@@ -75,7 +76,7 @@ static bool resolve_mvdr_dft(sonar_loader *l) {
         return false;
     if (!have(l, OPT_MVDR_LENGTH))
         sonar_value_set_number(l, OPT_MVDR_LENGTH, (double)specs->window_length);
-    if (!have(l, OPT_MVDR_HOP)) /* windows of the main DFT are not transformed twice */
+    if (!have(l, OPT_MVDR_HOP)) /* so that windows of the main DFT are not transformed twice */
         sonar_value_set_number(l, OPT_MVDR_HOP,
                                specs->mvdr.length == specs->window_length
                                    ? (double)specs->hop
@@ -116,7 +117,7 @@ static bool band_of_bins(sonar_loader *l, sonar_option_id id, size_t length, son
     return true;
 }
 
-/* hz is followed by bins in the table. Returns false without a report if neither is usable. */
+/* In the table, hz is followed by bins. Returns false without a report if neither can be used. */
 static bool resolve_band(sonar_loader *l, sonar_option_id hz, size_t length, sonar_band *band) {
     const sonar_option_id bins = (sonar_option_id)(hz + 1);
     if (have(l, hz))
@@ -124,7 +125,7 @@ static bool resolve_band(sonar_loader *l, sonar_option_id hz, size_t length, son
     return have(l, bins) && band_of_bins(l, bins, length, band);
 }
 
-/* A band that is not given is the CBF's: as bins where they mean the same, else in Hz. */
+/* A band that is not given equals the CBF's: in bins if bins have the same meaning, else in Hz. */
 static void default_band(sonar_loader *l, sonar_option_id hz, size_t length) {
     const sonar_option_id bins = (sonar_option_id)(hz + 1);
     const sonar_band *cbf = &l->config->cbf_band;
@@ -162,7 +163,7 @@ static bool resolve_bands(sonar_loader *l) {
     const bool lofar = cbf && resolve_band(l, OPT_LOFAR_BAND_HZ, cbf_length, &c->lofar_band);
     const bool mvdr = !c->specs.mvdr_enabled ||
                       (mvdr_dft && resolve_band(l, OPT_MVDR_BAND_HZ, mvdr_length, &c->mvdr_band));
-    if (lofar) /* one transform has the bins of both */
+    if (lofar) /* one transform serves the bins of both */
         widen(&c->lofar_band, &c->cbf_band);
     return lofar && mvdr;
 }

@@ -27,7 +27,7 @@ static sonar_code refuse(builder *b, yaml_mark_t mark, const char *accepted, con
     return SONAR_EINVAL;
 }
 
-/* An error inside libyaml: the reader gives a byte offset, scanner and parser give marks. */
+/* An error inside libyaml. The reader gives a byte offset; scanner and parser give marks. */
 static sonar_code broken(const builder *b, const yaml_parser_t *parser) {
     if (parser->error == YAML_MEMORY_ERROR)
         return SONAR_ENOMEM;

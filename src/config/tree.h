@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* A YAML document as a tree of nodes with their places: of a configuration, and of the simulator's
- * scenes. */
+/* A YAML document as a tree of nodes with their places, for a configuration or a scene of the
+ * simulator. */
 #ifndef SONAR_CONFIG_TREE_H
 #define SONAR_CONFIG_TREE_H
 
@@ -13,7 +13,7 @@ typedef struct sonar_node {
     sonar_node_kind kind;
     sonar_place place;
     bool quoted;
-    char *text; /* scalar, zero-terminated; may hold further zeros */
+    char *text; /* scalar, zero-terminated; may contain further zeros */
     size_t length, count;
     struct sonar_node *first, *last, *next; /* children; next sibling */
     struct sonar_node *older;               /* all nodes of the tree, for freeing */
@@ -25,8 +25,8 @@ typedef struct sonar_tree {
     size_t nodes;
 } sonar_tree;
 
-/* Reads one document. Anchors, aliases, tags, several documents and deep nesting are refused. On
- * an error the report has it and the tree is empty. The tree is the caller's to clear always. */
+/* Reads one document. Anchors, aliases, tags, several documents and deep nesting are refused. On an
+ * error the report has it and the tree is empty. The caller must clear the tree in any case. */
 sonar_code sonar_tree_parse(const sonar_text *text, sonar_tree *tree, sonar_report *report);
 void sonar_tree_clear(sonar_tree *tree);
 

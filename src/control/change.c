@@ -6,17 +6,17 @@
 
 #include "core/core.h"
 
-typedef struct teller {
+typedef struct log_target {
     sonar_control_log log;
     void *ctx;
-} teller;
+} log_target;
 
-static void tell(const teller *to, sonar_level level, const char *where, const char *text) {
+static void log_to(const log_target *to, sonar_level level, const char *where, const char *text) {
     if (to->log)
         to->log(to->ctx, level, where, text);
 }
 
-static void tell_differences(const teller *to, const sonar_config_differences *all) {
+static void log_differences(const log_target *to, const sonar_config_differences *all) {
     char text[384];
     for (size_t i = 0; i < all->count; i++) {
         const sonar_config_difference *d = &all->difference[i];
@@ -24,20 +24,19 @@ static void tell_differences(const teller *to, const sonar_config_differences *a
             snprintf(text, sizeof text, "%s in place of %s", d->to, d->from);
         else
             snprintf(text, sizeof text, "stays %s, not %s: %s", d->from, d->to, d->why);
-        tell(to, d->live ? SONAR_INFO : SONAR_WARN, d->path, text);
+        log_to(to, d->live ? SONAR_INFO : SONAR_WARN, d->path, text);
     }
 }
 
-/* why: NULL where mistakes of the file have been told with their places. */
-static void tell_refused(const teller *to, const char *path, const sonar_error *why) {
+/* Logs the refusal. why: NULL if the file's mistakes were already logged with their places. */
+static void log_refusal(const log_target *to, const char *path, const sonar_error *why) {
     char text[sizeof why->where + sizeof why->text + 64];
-    snprintf(text, sizeof text, "not taken over, nothing has changed%s%s%s%s", why ? ": " : "",
+    snprintf(text, sizeof text, "refused, nothing has changed%s%s%s%s", why ? ": " : "",
              why ? why->where : "", why ? ": " : "", why ? why->text : "");
-    tell(to, SONAR_ERROR, path, text);
+    log_to(to, SONAR_ERROR, path, text);
 }
 
-/* The first mistake of a report as an error: of a file at its place, of a text that has no file
- * without. */
+/* The first mistake of a report as an error; if it comes from a file, with its place. */
 static sonar_code first_mistake(const sonar_report *report, bool of_file, sonar_code code,
                                 sonar_error *err) {
     char where[160] = "configuration", text[400] = "cannot be read", more[48] = "";
@@ -50,7 +49,7 @@ static sonar_code first_mistake(const sonar_report *report, bool of_file, sonar_
     return sonar_fail(err, code, where, "%s%s", text, more);
 }
 
-/* What was asked for and cannot be. */
+/* The first difference that was asked for but cannot be applied at run time. */
 static const sonar_config_difference *left_out(const sonar_config_differences *all) {
     for (size_t i = 0; i < all->count; i++)
         if (!all->difference[i].live)
@@ -58,7 +57,8 @@ static const sonar_config_difference *left_out(const sonar_config_differences *a
     return NULL;
 }
 
-/* Goes over to `wanted`: to all of it, or to what can change of it. */
+/* Changes the configuration to `wanted`: to all of it, or to those options that can change at run
+ * time. */
 static sonar_code change(sonar_pipeline *pipeline, const sonar_config *wanted, bool whole,
                          sonar_config_differences *differences, sonar_error *err) {
     sonar_report *report = sonar_report_create();
@@ -81,22 +81,23 @@ static sonar_code change(sonar_pipeline *pipeline, const sonar_config *wanted, b
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
-/* What the same files and folders hold by now. */
+/* Reads the same key files and folders again. */
 static sonar_code reread_keys(sonar_pipeline *pipeline, const sonar_config *wanted,
-                              const sonar_config_differences *differences, const teller *to,
+                              const sonar_config_differences *differences, const log_target *to,
                               sonar_error *err) {
     const sonar_security *keys = &wanted->security;
     if (!keys->curve || !sonar_pipeline_security(pipeline)->curve)
         return SONAR_OK;
     for (size_t i = 0; i < differences->count; i++)
         if (!strncmp(differences->difference[i].path, "security.", strlen("security.")))
-            return SONAR_OK; /* other files: they stay as they were */
+            return SONAR_OK; /* if the files or folders themselves differ, the keys stay as they
+                                were */
     char text[96];
     snprintf(text, sizeof text, "keys read again: %zu may send, %zu may read",
              keys->allowed[SONAR_SENDERS].count, keys->allowed[SONAR_READERS].count);
     sonar_code code = sonar_pipeline_allow(pipeline, keys, err);
     if (!code)
-        tell(to, SONAR_INFO, "security", text);
+        log_to(to, SONAR_INFO, "security", text);
     return code;
 }
 
@@ -105,7 +106,7 @@ static sonar_code reread_keys(sonar_pipeline *pipeline, const sonar_config *want
 sonar_code sonar_control_reload(sonar_pipeline *pipeline, const char *path, sonar_control_log log,
                                 void *log_ctx, sonar_config_differences *differences,
                                 sonar_error *err) {
-    teller to = {log, log_ctx};
+    log_target to = {log, log_ctx};
     sonar_config *wanted = NULL;
     sonar_report *report = sonar_report_create();
     differences->count = differences->live = 0;
@@ -124,11 +125,11 @@ sonar_code sonar_control_reload(sonar_pipeline *pipeline, const char *path, sona
     sonar_report_destroy(report);
     sonar_config_destroy(wanted);
     if (code)
-        tell_refused(&to, path, wanted_is_good ? err : NULL);
+        log_refusal(&to, path, wanted_is_good ? err : NULL);
     else if (!differences->count)
-        tell(&to, SONAR_INFO, path, "read again: nothing differs");
+        log_to(&to, SONAR_INFO, path, "read again: nothing differs");
     else
-        tell_differences(&to, differences);
+        log_differences(&to, differences);
     return code;
 }
 
@@ -167,7 +168,7 @@ static sonar_code refuse_fixed(const sonar_config_value *value, size_t count, so
 sonar_code sonar_control_set(sonar_pipeline *pipeline, size_t count,
                              const sonar_config_value *value, sonar_control_log log, void *log_ctx,
                              sonar_config_differences *differences, sonar_error *err) {
-    teller to = {log, log_ctx};
+    log_target to = {log, log_ctx};
     sonar_config *wanted = NULL;
     differences->count = differences->live = 0;
     sonar_code code = refuse_fixed(value, count, err);
@@ -184,6 +185,6 @@ sonar_code sonar_control_set(sonar_pipeline *pipeline, size_t count,
     sonar_report_destroy(report);
     sonar_config_destroy(wanted);
     if (!code)
-        tell_differences(&to, differences);
+        log_differences(&to, differences);
     return code;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The socket. What requests mean is in verbs.c. */
+/* The socket; verbs.c interprets the requests. */
 #include "control/server.h"
 
 #include <cjson/cJSON.h>
@@ -18,8 +18,9 @@ enum { AT_ONCE = 8, QUEUED = 16, PARTS_MOST = 3, IDENTITY_BYTES = 255, TICK_MS =
 
 /* ---- create ---------------------------------------------------------------------------------- */
 
-/* The socket's file is made with its mode, so that no other process can connect before. umask is
- * the whole process's, and nothing else makes files meanwhile that would have a wider mode. */
+/* The socket's file is created with its final mode, so that no other process can connect in
+ * between. umask applies to the whole process, but no other thread creates a file with a wider mode
+ * at that time. */
 static sonar_code bind_closed(const sonar_control *c, sonar_error *err) {
     const char *path = c->spec.endpoint + strlen("ipc://");
     const mode_t mode = c->spec.group ? 0660 : 0600, before = umask(c->spec.group ? 0117 : 0177);
@@ -84,7 +85,7 @@ int sonar_control_fd(const sonar_control *c) {
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
-/* Of a message: who sent it, and the text. Parts beyond are read and dropped. */
+/* The sender and the text of a message. Further parts are read and dropped. */
 typedef struct request {
     char identity[IDENTITY_BYTES];
     size_t identity_bytes, parts, bytes;
@@ -120,7 +121,7 @@ static bool receive(sonar_control *c, request *r) {
     return true;
 }
 
-/* Who has left meanwhile gets nothing, and whose queue is full has to ask again. */
+/* If the peer has left, the answer is dropped; if its queue is full, it has to ask again. */
 static void send_answer(sonar_control *c, const request *r, const char *text) {
     const int more = ZMQ_SNDMORE | ZMQ_DONTWAIT;
     if (zmq_send(c->socket, r->identity, r->identity_bytes, more) >= 0 &&
@@ -128,10 +129,10 @@ static void send_answer(sonar_control *c, const request *r, const char *text) {
         zmq_send(c->socket, text, strlen(text), ZMQ_DONTWAIT);
 }
 
-/* As REQ sends it: an empty part, then the text. */
+/* Answers in the form that REQ expects: an empty part, then the text. */
 static void answer(sonar_control *c, request *r) {
     static const char malformed[] =
-        "{\"ok\":false,\"error\":{\"where\":\"request\",\"text\":\"one part is wanted: a JSON "
+        "{\"ok\":false,\"error\":{\"where\":\"request\",\"text\":\"expected one part: a JSON "
         "object\"}}";
     char *text = NULL;
     if (r->parts == PARTS_MOST)
@@ -142,7 +143,7 @@ static void answer(sonar_control *c, request *r) {
 
 /* ---- peers ----------------------------------------------------------------------------------- */
 
-/* Parts of a message that never ends are freed with their connection. */
+/* Parts of messages that are never completed are freed together with their connection. */
 static void look_after_peers(sonar_control *c) {
     sonar_memory *memory = sonar_pipeline_memory(c->spec.pipeline);
     const int64_t now_ns = sonar_monotonic_ns();

@@ -16,7 +16,7 @@ enum { VALUES_MOST = 128 };
 
 typedef struct verb {
     const char *name;
-    const char *member; /* of the request, beside the verb; others are a mistake. NULL: none */
+    const char *member; /* the only further member that the request may have; NULL: none */
     sonar_code (*act)(sonar_control *control, const cJSON *request, cJSON *reply, sonar_error *err);
 } verb;
 
@@ -28,8 +28,8 @@ static void log_line(const sonar_control *c, sonar_level level, const char *wher
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-/* What a restart would bring back for this option; NULL: what holds now, or the file cannot tell.
- */
+/* The value in the file, which a restart would use, if it differs. NULL: it does not differ, or the
+ * file cannot be read. */
 static const char *file_says(const sonar_control *c, const char *path) {
     for (size_t i = 0; i < c->file.count; i++)
         if (!strcmp(c->file.difference[i].path, path))
@@ -37,10 +37,10 @@ static const char *file_says(const sonar_control *c, const char *path) {
     return NULL;
 }
 
-/* Own ship's heading, where there is any, is used in place of the configuration's. */
+/* If navigation gives a heading, it is used instead of the configuration's. */
 static void add_waits(const sonar_control *c, const char *path, cJSON *item) {
     sonar_navigation nav;
-    char text[128] = "the heading is to come from navigation, which is silent";
+    char text[128] = "the heading must come from navigation, which sends none";
     if (strcmp(path, "array.heading_deg") != 0)
         return;
     sonar_pipeline_navigation(c->spec.pipeline, &nav);
@@ -64,7 +64,7 @@ static cJSON *difference_item(const sonar_config_difference *d, bool changed) {
     return item;
 }
 
-/* What changed, what did not, and the configuration that is to hold now. */
+/* What changed, what did not, and the resulting configuration. */
 static void add_differences(sonar_control *c, cJSON *reply) {
     cJSON *list = cJSON_AddArrayToObject(reply, "differences");
     sonar_error unread;
@@ -83,7 +83,7 @@ static void add_differences(sonar_control *c, cJSON *reply) {
                             sonar_pipeline_config(c->spec.pipeline)->version);
 }
 
-/* By what the daemon differs from its file; nothing changes. */
+/* Answers how the daemon's configuration differs from its file. Changes nothing. */
 static sonar_code answer_differences(sonar_control *c, const cJSON *request, cJSON *reply,
                                      sonar_error *err) {
     (void)request;
@@ -121,7 +121,7 @@ static sonar_code answer_version(sonar_control *c, const cJSON *request, cJSON *
     return SONAR_OK;
 }
 
-/* A list or a number as such; a word, or text in quotes, as a string. */
+/* Adds a list or a number as JSON; a word or quoted text as a string. */
 static void add_value(void *ctx, const char *path, const char *text) {
     cJSON *item = cJSON_Parse(text);
     if (!item)
@@ -136,7 +136,7 @@ static sonar_code answer_get(sonar_control *c, const cJSON *request, cJSON *repl
     const cJSON *path = cJSON_GetObjectItemCaseSensitive(request, "path");
     const char *name = cJSON_IsString(path) ? path->valuestring : "";
     if (path && !cJSON_IsString(path))
-        return sonar_fail(err, SONAR_EINVAL, "path", "the path of an option or a group is wanted");
+        return sonar_fail(err, SONAR_EINVAL, "path", "expected the path of an option or a group");
     cJSON *values = cJSON_AddObjectToObject(reply, "values");
     if (values && sonar_config_each(sonar_pipeline_config(c->spec.pipeline), name, add_value,
                                     values, hint, sizeof hint))
@@ -147,7 +147,7 @@ static sonar_code answer_get(sonar_control *c, const cJSON *request, cJSON *repl
 
 /* ---- changes --------------------------------------------------------------------------------- */
 
-/* A word needs no quotes, and a number in quotes is none. */
+/* A word needs no quotes; a quoted number is not a number. */
 static bool is_word(const char *text) {
     const char *at = text;
     while (isalnum((unsigned char)*at) || *at == '_' || *at == '.' || *at == '-' || *at == '+')
@@ -155,14 +155,14 @@ static bool is_word(const char *text) {
     return *text && !*at;
 }
 
-/* JSON on one line is YAML. */
+/* The item printed as JSON on one line, which is also YAML. */
 static char *yaml_of(const cJSON *item) {
     if (cJSON_IsString(item) && is_word(item->valuestring))
         return strdup(item->valuestring);
     return cJSON_PrintUnformatted(item);
 }
 
-/* False: no memory. The texts are the caller's to free in any case. */
+/* False: no memory. The caller frees the texts in any case. */
 static bool read_values(const cJSON *values, char *text[VALUES_MOST],
                         sonar_config_value to[VALUES_MOST], size_t *count) {
     const cJSON *item;
@@ -197,7 +197,7 @@ static sonar_code answer_set(sonar_control *c, const cJSON *request, cJSON *repl
     const cJSON *values = cJSON_GetObjectItemCaseSensitive(request, "values");
     if (!cJSON_IsObject(values) || !values->child || cJSON_GetArraySize(values) > VALUES_MOST)
         return sonar_fail(err, SONAR_EINVAL, "values",
-                          "an object of 1 to %d options is wanted: {\"sound_speed_mps\": 1480}",
+                          "expected an object of 1 to %d options: {\"sound_speed_mps\": 1480}",
                           VALUES_MOST);
     return set(c, values, reply, err);
 }
@@ -208,12 +208,12 @@ static bool is_sensor(const sonar_config *config, const cJSON *item) {
            item->valuedouble == (double)(size_t)item->valuedouble;
 }
 
-/* Switches the sensors of a list off or on. */
+/* Masks or unmasks the sensors of a list. */
 static sonar_code mark(const sonar_config *config, const cJSON *list, bool used, uint8_t *to,
                        sonar_error *err) {
     const cJSON *item;
     if (list && !cJSON_IsArray(list))
-        return sonar_fail(err, SONAR_EINVAL, "mask", "lists of sensors are wanted");
+        return sonar_fail(err, SONAR_EINVAL, "mask", "expected lists of sensors");
     cJSON_ArrayForEach(item, list) {
         if (!is_sensor(config, item))
             return sonar_fail(err, SONAR_EINVAL, "mask", "sensors count from 0 to %zu",
@@ -223,8 +223,8 @@ static sonar_code mark(const sonar_config *config, const cJSON *list, bool used,
     return SONAR_OK;
 }
 
-/* {"only": [...]}: these sensors and no others; {"off": [...], "on": [...]}: some more, some less.
- */
+/* {"only": [...]} replaces the list of masked sensors; {"off": [...], "on": [...]} masks and
+ * unmasks sensors. */
 static sonar_code mark_all(const sonar_config *config, const cJSON *mask, uint8_t *used,
                            sonar_error *err) {
     const cJSON *only = cJSON_GetObjectItemCaseSensitive(mask, "only");
@@ -233,7 +233,7 @@ static sonar_code mark_all(const sonar_config *config, const cJSON *mask, uint8_
     const int known = (only != NULL) + (off != NULL) + (on != NULL);
     if (!known || known != cJSON_GetArraySize(mask) || (only && known > 1))
         return sonar_fail(err, SONAR_EINVAL, "mask",
-                          "{\"off\": [3], \"on\": [4]} is wanted, or one of these lists, or "
+                          "expected {\"off\": [3], \"on\": [4]}, or one of these lists, or "
                           "{\"only\": [3, 4]} by itself");
     memcpy(used, config->used, config->sensors);
     if (only)
@@ -294,7 +294,7 @@ static sonar_code answer_navigation(sonar_control *c, const cJSON *request, cJSO
     return code;
 }
 
-/* As it is at this moment, which may be before a file is begun. */
+/* The recording's state at this moment; the first file may not have been created yet. */
 static void add_recording(const sonar_control *c, cJSON *reply) {
     sonar_recording is;
     const char *directory = sonar_pipeline_recording(c->spec.pipeline, &is);
@@ -316,7 +316,7 @@ static sonar_code answer_record(sonar_control *c, const cJSON *request, cJSON *r
     const bool ask = cJSON_IsString(action) && !strcmp(action->valuestring, "ask");
     if (!start && !stop && !ask)
         return sonar_fail(err, SONAR_EINVAL, "action",
-                          "\"start\", \"stop\" or, to change nothing, \"ask\" is wanted");
+                          "expected \"start\", \"stop\" or, to change nothing, \"ask\"");
     const sonar_code code = ask ? SONAR_OK : sonar_pipeline_record(c->spec.pipeline, start, err);
     if (!code)
         add_recording(c, reply);
@@ -342,14 +342,14 @@ static sonar_code unknown_verb(const char *name, sonar_error *err) {
     char all[256] = "";
     for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
         snprintf(all + strlen(all), sizeof all - strlen(all), "%s%s", i ? ", " : "", verbs[i].name);
-    return sonar_fail(err, SONAR_EINVAL, "verb", "\"%.40s\" is none of %s", name, all);
+    return sonar_fail(err, SONAR_EINVAL, "verb", "\"%.40s\" is not one of %s", name, all);
 }
 
 static sonar_code check_members(const verb *v, const cJSON *request, sonar_error *err) {
     const cJSON *item;
     cJSON_ArrayForEach(item, request) {
         if (strcmp(item->string, "verb") != 0 && (!v->member || strcmp(item->string, v->member)))
-            return sonar_fail(err, SONAR_EINVAL, v->name, "\"%.40s\" is not known here",
+            return sonar_fail(err, SONAR_EINVAL, v->name, "this verb has no member \"%.40s\"",
                               item->string);
     }
     return SONAR_OK;
@@ -359,7 +359,7 @@ static sonar_code act(sonar_control *c, const cJSON *request, cJSON *reply, sona
     const cJSON *name = cJSON_GetObjectItemCaseSensitive(request, "verb");
     if (!cJSON_IsObject(request) || !cJSON_IsString(name))
         return sonar_fail(err, SONAR_EINVAL, "request",
-                          "a JSON object with a verb is wanted: {\"verb\": \"status\"}");
+                          "expected a JSON object with a verb: {\"verb\": \"status\"}");
     for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++) {
         const verb *v = &verbs[i];
         if (strcmp(name->valuestring, v->name) != 0)
@@ -393,7 +393,8 @@ char *sonar_control_answer(sonar_control *c, const char *text, size_t bytes) {
         log_refused(c, &err);
     }
     char *answer = ok ? cJSON_PrintUnformatted(reply) : NULL;
-    if (answer) /* errors repeat the request's words, whatever these are, and cut them */
+    if (answer) /* errors quote the request, which may be any bytes, and may cut it within a
+                   character */
         sonar_text_clean(answer, strlen(answer), answer, strlen(answer) + 1);
     cJSON_Delete(reply);
     cJSON_Delete(request);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What can be asked for: one row of the table in verbs.c each. Inside src/control only. */
+/* The verbs of the control socket, one row each of the table in verbs.c. Inside src/control
+ * only. */
 #ifndef SONAR_CONTROL_VERBS_H
 #define SONAR_CONTROL_VERBS_H
 
@@ -8,14 +9,14 @@
 
 struct sonar_control {
     sonar_control_spec spec;
-    void *socket; /* NULL: no subscriber is served */
+    void *socket; /* NULL: there is no socket, so no request is received */
     int fd;
     sonar_peers *peers;
     int64_t ticked_ns;
-    size_t largest_bytes; /* of the requests that came */
-    /* of the request in work */
+    size_t largest_bytes; /* largest size of the requests received */
+    /* of the current request */
     sonar_config_differences differences; /* what it changes */
-    sonar_config_differences file;        /* between what holds now and the file */
+    sonar_config_differences file;        /* between the running configuration and the file */
 };
 
 #endif

@@ -31,7 +31,8 @@ struct measure {
     bool constant, zero, repeated, clipped;
 };
 
-/* In `seen`, above the bits of the faults: constant in a round in which no sensor is judged. */
+/* A bit in `seen`, above the bits of the faults: the sensor was constant in a round in which no
+ * sensor is judged. */
 #define STILL (1u << SONAR_ELEMENT_FAULTS)
 
 /* State of a sensor for one fault, or for its removal. */
@@ -50,12 +51,12 @@ struct sonar_elements {
     const sonar_host *host;
     /* constants */
     size_t stretch;
-    size_t first_octave, octaves; /* of the transform's; [0] is the highest */
-    size_t band_first, band_end;  /* of the octaves, those that the band lies in */
+    size_t first_octave, octaves; /* numbers of the transform's octaves; [0] is the highest */
+    size_t band_first, band_end;  /* octaves that contain the band */
     size_t share;                 /* sensors measured in one window */
     size_t block, blocks; /* samples averaged to one value for the lines, number of values; 0: no
                              hum detection */
-    size_t harmonics;     /* below half the rate of these values */
+    size_t harmonics;     /* harmonics below half the rate of these values */
     float *line;          /* [LINES][cos, sin][blocks], windowed */
     size_t probed;        /* samples the probes look at */
     float *probe;         /* [PROBES][cos, sin][probed], windowed */
@@ -76,13 +77,13 @@ struct sonar_elements {
     struct standing *fault;           /* [sensor][SONAR_ELEMENT_FAULTS] */
     uint8_t *seen;                    /* [sensor] faults of this round, a bit each, and STILL */
     struct standing *out;             /* [sensor] */
-    uint16_t *patience;               /* [sensor] rounds until it comes back */
+    uint16_t *patience;               /* [sensor] rounds until it returns */
     uint8_t *mask;                    /* [sensor] */
     uint32_t *fed;                    /* [channel] the sensor it feeds, or NO_SENSOR */
     uint32_t *first; /* [firsts] hash table of the first sensor of each fingerprint */
     size_t firsts;   /* a power of two, twice the sensors or more */
     size_t judged, masked;
-    struct standing quiet; /* too little signal to judge sensors by */
+    struct standing quiet; /* state of "too little signal to judge sensors" */
 };
 
 static inline bool sonar_element_used(const struct sonar_elements *e, size_t sensor) {

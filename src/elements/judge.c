@@ -9,8 +9,8 @@
 
 enum { NEIGHBOURS = 2 /* on either side */, LEAST_SENSORS = 3, DEVIATIONS = 6 };
 static const double QUIET_DB = 12, LOUD_DB = 20, HUM_DB = 12, SMALL_ARRAY_DB = 72;
-/* Above this distance from the median a sensor is noisy whatever its neighbours are: they may be
- * noisy as well, and a ship within metres of the first of hundreds of sensors makes 40 dB. */
+/* Above this distance from the median a sensor is noisy even if its neighbours are loud: they may
+ * be noisy as well. A ship within metres of the first of hundreds of sensors makes 40 dB. */
 static const double ALONE_DB = 45;
 
 /* ---- robust statistics ----------------------------------------------------------------------- */
@@ -29,7 +29,7 @@ struct spread {
     double middle, deviation; /* median; 1.4826 MAD */
 };
 
-/* Over the values that are not NaN. n: how many these are. */
+/* Median and deviation of the values that are not NaN; n: how many these are. */
 static struct spread spread_of(sonar_elements *e, const float *value, size_t *n) {
     size_t count = 0;
     for (size_t s = 0; s < e->spec.sensors; s++)
@@ -45,7 +45,7 @@ static struct spread spread_of(sonar_elements *e, const float *value, size_t *n)
     return result;
 }
 
-/* Few sensors are no reliable reference for one another. */
+/* The margin: wider for few sensors, because they are a poor reference for one another. */
 static double margin_db(double least, size_t n, const struct spread *spread) {
     return fmax(least + SMALL_ARRAY_DB / (double)n, DEVIATIONS * spread->deviation);
 }
@@ -56,7 +56,7 @@ static bool judgeable(const sonar_elements *e, size_t s) {
     return sonar_element_used(e, s) && e->measure[s].taken;
 }
 
-/* The converter's step, estimated by the finest one seen, and its noise. */
+/* Noise power of the converter. Its step is estimated as the smallest one seen. */
 static double step_noise(const sonar_elements *e) {
     float step = FLT_MAX;
     for (size_t s = 0; s < e->spec.sensors; s++)
@@ -84,7 +84,7 @@ static float power_of(const struct measure *m, int quantity) {
 
 /* Levels in dB of the sensors that vary, over the converter's noise; NaN for the others. */
 static void fill_levels(sonar_elements *e, int quantity, double noise) {
-    if (quantity >= HUM) /* its probes hear a single frequency only */
+    if (quantity >= HUM) /* the sensor's probes contain a single frequency only */
         noise /= (double)(quantity == PROBE ? e->probed : e->stretch);
     for (size_t s = 0; s < e->spec.sensors; s++) {
         const struct measure *m = &e->measure[s];
@@ -95,7 +95,7 @@ static void fill_levels(sonar_elements *e, int quantity, double noise) {
     }
 }
 
-/* Level relative to the median of its neighbours; without neighbours relative to itself. */
+/* Level relative to the median of its neighbours; 0 if it has none. */
 static float over_neighbours(const sonar_elements *e, size_t s) {
     float near[2 * NEIGHBOURS];
     size_t n = 0;
@@ -153,7 +153,7 @@ static void judge_probes(sonar_elements *e, double noise) {
             note(e, s, SONAR_ELEMENT_DEAD);
 }
 
-/* Noisy if any octave of the band is. */
+/* Noisy if the sensor is noisy in any octave of the band. */
 static void judge_octaves(sonar_elements *e, double noise) {
     struct spread all, near;
     size_t n;
@@ -195,8 +195,8 @@ static void judge_hum(sonar_elements *e, double noise) {
     }
 }
 
-/* Samples that hardly ever change are stuck except for glitches, and so is a digitiser that repeats
- * one block. A quiet sensor is not stuck: its level makes it dead. */
+/* A sensor whose samples hardly ever change is stuck (glitches excepted), and so is one whose
+ * digitiser repeats a block. A quiet sensor is not stuck: its level marks it as dead. */
 static void judge_samples(sonar_elements *e) {
     const float most_same = 0.9f;
     for (size_t s = 0; s < e->spec.sensors; s++) {
@@ -210,7 +210,7 @@ static void judge_samples(sonar_elements *e) {
     }
 }
 
-/* The first sensor with the fingerprint of `s`, which may be itself. */
+/* The first sensor with the same fingerprint as `s`; it may be `s` itself. */
 static uint32_t first_alike(sonar_elements *e, size_t s) {
     const uint64_t wanted = e->measure[s].fingerprint;
     size_t at = wanted & (e->firsts - 1);
@@ -221,8 +221,8 @@ static uint32_t first_alike(sonar_elements *e, size_t s) {
     return e->first[at];
 }
 
-/* Two hydrophones have different noise. Equal samples come from wiring, a digitiser or a simulator
- * that duplicates one. */
+/* Two hydrophones have different noise. Equal samples come from wiring, or from a digitiser or
+ * simulator that duplicates a channel. */
 static void judge_identical(sonar_elements *e) {
     memset(e->first, 0xff, e->firsts * sizeof *e->first);
     for (size_t s = 0; s < e->spec.sensors; s++) {
@@ -245,8 +245,8 @@ static void count_round(struct standing *at, bool bad, unsigned set_after, unsig
     at->set = at->set ? at->good < clear_after : at->bad >= set_after;
 }
 
-/* A clipped sensor is still needed by the beams, since the sea is louder than the converter. Hum
- * outside the band does no harm. */
+/* Faults that spoil the beams. Clipping is not one, because the beams still need the sensor when
+ * the sea is louder than the converter; nor is hum outside the band. */
 static uint8_t spoiling(const sonar_elements *e) {
     uint8_t faults =
         1u << SONAR_ELEMENT_DEAD | 1u << SONAR_ELEMENT_STUCK | 1u << SONAR_ELEMENT_NOISY;
@@ -255,7 +255,7 @@ static uint8_t spoiling(const sonar_elements *e) {
     return faults;
 }
 
-/* How many sensors may be removed: with fewer left, judging becomes unreliable. */
+/* How many sensors may be removed; with fewer left, judging becomes unreliable. */
 static size_t most_out(const sonar_elements *e) {
     return (e->spec.sensors - e->masked) / 3;
 }
@@ -337,7 +337,7 @@ static bool judge_sensors(sonar_elements *e, double noise) {
     return update_mask(e);
 }
 
-/* With too little signal nothing new is known of any sensor, so their states stay. */
+/* With too little signal the sensors' states stay as they are. */
 static void note_still(sonar_elements *e) {
     for (size_t s = 0; s < e->spec.sensors; s++)
         if (judgeable(e, s) && e->measure[s].constant)
@@ -361,7 +361,8 @@ bool sonar_elements_judge(sonar_elements *e) {
     return changed;
 }
 
-/* ---- what others read ------------------------------------------------------------------------ */
+/* ---- lists for the status
+ * --------------------------------------------------------------------- */
 
 const uint8_t *sonar_elements_mask(const sonar_elements *e) {
     return e->mask;

@@ -11,19 +11,21 @@
 
 enum {
     LANES = 8,
-    CHAINS = 4, /* vectors of a dot product at a time, which hides the latency of a sum */
+    CHAINS = 4, /* vectors of a dot product that are summed in parallel, to hide the latency of an
+                   addition */
     TASK = 64,  /* sensors of one task */
     LEAST_DETAILS = 32,
     LEAST_STRETCH = 128,
     COMPARED = 64,      /* samples compared for identical and repeated ones */
-    LEAST_PERIOD = 128, /* of repeated samples: a tone's period may be shorter */
+    LEAST_PERIOD = 128, /* shortest period of repeated samples: a tone's period may be shorter */
     STRETCH_SAMPLES = 1024
 };
 typedef float lanes __attribute__((vector_size(LANES * sizeof(float))));
-typedef int32_t marks __attribute__((vector_size(LANES * sizeof(int32_t)))); /* -1 or 0 a lane */
+typedef int32_t marks
+    __attribute__((vector_size(LANES * sizeof(int32_t)))); /* one lane is -1 or 0 */
 
 static const double STRETCH_S = 0.4, LEAST_HUM_S = 0.3, LINE_RATE_HZ = 500;
-/* Samples of all sensors measured in one window: 0.1 to 0.2 s of one processor. */
+/* Samples of all sensors measured in one window; they take one processor 0.1 to 0.2 s. */
 static const size_t WINDOW_SAMPLES = (size_t)1 << 26;
 /* A round is spread over this many windows at most. */
 enum { WINDOWS_MOST = 16 };
@@ -35,8 +37,8 @@ static size_t stretch_of(const sonar_elements_spec *spec) {
     return sonar_min_size(spec->length, most);
 }
 
-/* Octave o of the transform is fs / 2^(o + 2) .. fs / 2^(o + 1). Uses the band's octaves and one on
- * either side, and of these only octaves with enough coefficients. */
+/* Octave o of the transform is fs / 2^(o + 2) .. fs / 2^(o + 1). Uses the octaves of the band and
+ * one on either side, except octaves with too few coefficients. */
 static void choose_octaves(sonar_elements *e) {
     const sonar_elements_spec *s = &e->spec;
     size_t last = 0, top = 0, low = 0;
@@ -61,8 +63,8 @@ static double line_hz(size_t i) {
     return mains[i / (1 + BESIDE) / HARMONICS] * (double)harmonic + beside[i % (1 + BESIDE)];
 }
 
-/* A Hann-windowed oscillation for n values at `rate`: |sum x e|^2 of a sine of power P on its
- * frequency is P. */
+/* A Hann-windowed oscillation of n values at `rate`, scaled so that |sum x e|^2 is P for a sine of
+ * power P at its frequency. */
 static void make_oscillation(double hz, double rate, size_t n, float *to) {
     for (size_t t = 0; t < n; t++) {
         double hann = 0.5 - 0.5 * cos(2 * M_PI * ((double)t + 0.5) / (double)n);
@@ -330,7 +332,7 @@ static void average_blocks(const sonar_elements *e, const float *x, float *to) {
         to[i] = (float)(sum_of(x + i * e->block, e->block) / (double)e->block);
 }
 
-/* A quarter of the way in dB, since means of few values scatter by several dB. */
+/* Moves a quarter of the way, in dB, because means of few values scatter by several dB. */
 static float smooth(float before, float now) {
     return before > 0 && now > 0 ? before * powf(now / before, 0.25f) : now;
 }
@@ -384,7 +386,7 @@ static void measure_octaves(const sonar_elements *e, float *x, struct measure *m
     }
 }
 
-/* True if COMPARED samples vary so much that equal ones are no coincidence. */
+/* True if COMPARED samples vary so much that equal samples elsewhere are not a coincidence. */
 static bool is_lively(const float *x) {
     size_t moves = 0;
     for (size_t i = 1; i < COMPARED; i++)
@@ -392,8 +394,8 @@ static bool is_lively(const float *x) {
     return moves >= COMPARED / 2;
 }
 
-/* True if the stretch's first samples come again in it, but not at once as with a short tone's
- * period. With a longer period only noise distinguishes a tone from a repeated block. */
+/* True if the first samples of the stretch occur again in it, at a distance longer than a short
+ * tone's period. At longer periods a tone differs from a repeated block by its noise. */
 static bool is_repeated(const float *x, size_t n) {
     size_t lag = 1;
     for (; lag + COMPARED <= n; lag++)
@@ -448,7 +450,8 @@ bool sonar_elements_due(const sonar_elements *e, uint64_t first_sample) {
     if (e->stretch < LEAST_STRETCH ||
         atomic_load_explicit(&e->turn, memory_order_acquire) != TURN_MEASURE)
         return false;
-    return e->next > 0 || !e->begun || first_sample < e->round_first /* another stream */ ||
+    return e->next > 0 || !e->begun ||
+           first_sample < e->round_first /* the samples belong to another stream */ ||
            (double)(first_sample - e->round_first) >= e->spec.fs_hz;
 }
 
@@ -503,7 +506,7 @@ uint64_t sonar_elements_began(const sonar_elements *e) {
     return e->round_first;
 }
 
-const void *sonar_elements_tell(sonar_elements *e) {
+const void *sonar_elements_measures(sonar_elements *e) {
     for (size_t s = 0; s < e->spec.sensors && !sonar_elements_measured(e); s++)
         e->measure[s].taken = false;
     return e->measure;
@@ -514,8 +517,8 @@ void sonar_elements_go_on(sonar_elements *e, uint64_t began) {
     atomic_store_explicit(&e->turn, TURN_MEASURE, memory_order_release);
 }
 
-void sonar_elements_take(sonar_elements *e, const void *told, const uint32_t *sensor) {
-    const struct measure *from = told;
+void sonar_elements_take(sonar_elements *e, const void *measures, const uint32_t *sensor) {
+    const struct measure *from = measures;
     for (size_t i = 0; i < e->spec.sensors; i++)
         e->measure[sensor[i]] = from[i];
     atomic_store_explicit(&e->turn, TURN_JUDGE, memory_order_release);

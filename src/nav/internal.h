@@ -29,7 +29,7 @@ struct sonar_nav {
     const char *heading_source;
     sonar_nav_values values; /* the last of each */
     int64_t told_ns[SONAR_NAV_QUANTITIES];
-    /* the thread */
+    /* written by the thread */
     _Atomic uint64_t counter[SONAR_NAV_COUNTERS];
     pthread_t thread;
     bool started;

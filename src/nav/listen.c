@@ -63,18 +63,18 @@ static sonar_code open_serial(sonar_nav *nav, sonar_error *err) {
     return SONAR_OK;
 }
 
-/* Reopens an adapter that was unplugged and is back. */
+/* Reopens the serial line after an adapter was unplugged and plugged in again. */
 static void open_again(sonar_nav *nav) {
     sonar_error quiet;
     if (open_serial(nav, &quiet) == SONAR_OK)
-        sonar_log(nav->host, SONAR_INFO, nav->spec.nmea, "the line is there again");
+        sonar_log(nav->host, SONAR_INFO, nav->spec.nmea, "the line is available again");
     else
         close_line(nav);
 }
 
 /* ---- NMEA ------------------------------------------------------------------------------------ */
 
-/* Values get the time of their arrival: most sentences have no time of their own. */
+/* Values get their time of arrival, because most sentences have no time of their own. */
 static void take_sentence(sonar_nav *nav, const char *text, size_t bytes) {
     static const sonar_nav_counter of[] = {[SONAR_NMEA_TAKEN] = SONAR_NAV_TAKEN,
                                            [SONAR_NMEA_OTHER] = SONAR_NAV_OTHER,
@@ -84,7 +84,7 @@ static void take_sentence(sonar_nav *nav, const char *text, size_t bytes) {
     const sonar_nmea result = sonar_nmea_read(text, bytes, &nav->variation_deg, &values);
     count(nav, of[result]);
     if (result == SONAR_NMEA_TAKEN)
-        sonar_nav_tell(nav, "nmea", &values, sonar_utc_ns(), false);
+        sonar_nav_store(nav, "nmea", &values, sonar_utc_ns(), false);
 }
 
 /* Bytes of a stream; a line longer than the buffer is one malformed sentence. */
@@ -101,7 +101,7 @@ void sonar_nav_take_bytes(sonar_nav *nav, const char *bytes, size_t n) {
 }
 
 static void read_nmea(sonar_nav *nav) {
-    char bytes[DATAGRAM_BYTES_MOST]; /* the rest of a longer datagram is lost */
+    char bytes[DATAGRAM_BYTES_MOST]; /* the rest of a longer datagram is dropped */
     const ssize_t n = read(nav->fd, bytes, sizeof bytes);
     if (n > 0) {
         if (nav->datagrams)
@@ -114,7 +114,7 @@ static void read_nmea(sonar_nav *nav) {
     if (nav->datagrams || (n < 0 && (errno == EAGAIN || errno == EINTR)))
         return;
     sonar_log(nav->host, SONAR_ERROR, nav->spec.nmea,
-              "nothing more can be read: %s; it is opened again as soon as it is there",
+              "cannot be read any more: %s; it is reopened as soon as it is available",
               n ? strerror(errno) : "the line was closed");
     close_line(nav);
 }
@@ -123,7 +123,7 @@ static void read_nmea(sonar_nav *nav) {
 
 static sonar_code take_number(const cJSON *item, double low, double high, sonar_error *err) {
     if (!cJSON_IsNumber(item))
-        return sonar_fail(err, SONAR_EINVAL, item->string, "a number is wanted, %g to %g", low,
+        return sonar_fail(err, SONAR_EINVAL, item->string, "expected a number, %g to %g", low,
                           high);
     if (!(item->valuedouble >= low && item->valuedouble <= high))
         return sonar_fail(err, SONAR_EINVAL, item->string, "%g is out of range; accepted: %g to %g",
@@ -163,7 +163,7 @@ sonar_code sonar_nav_parse(const char *text, size_t bytes, int64_t *utc_ns, sona
         code = take_member(item, utc_ns, to, err);
     if (!code && !to->known)
         code = sonar_fail(err, SONAR_EINVAL, "navigation",
-                          "numbers are wanted by their names, heading_deg, course_deg, speed_mps, "
+                          "expected an object of numbers named heading_deg, course_deg, speed_mps, "
                           "latitude_deg, longitude_deg, depth_m or tilt_deg");
     cJSON_Delete(root);
     return code;
@@ -181,7 +181,7 @@ static void read_message(sonar_nav *nav) {
     if (!more &&
         !sonar_nav_parse(zmq_msg_data(&part), zmq_msg_size(&part), &utc_ns, &values, NULL)) {
         count(nav, SONAR_NAV_TAKEN);
-        sonar_nav_tell(nav, "zmq", &values, utc_ns, false);
+        sonar_nav_store(nav, "zmq", &values, utc_ns, false);
     } else if (!more) {
         count(nav, SONAR_NAV_MALFORMED);
     }
@@ -223,7 +223,7 @@ static sonar_code open_udp(sonar_nav *nav, sonar_error *err) {
     socklen_t bytes;
     if (!sonar_udp_read(nav->spec.nmea, &address, &bytes))
         return sonar_fail(err, SONAR_EINVAL, nav->spec.nmea,
-                          "an address with a port is wanted: udp://0.0.0.0:10110");
+                          "expected an address with a port: udp://0.0.0.0:10110");
     nav->fd = socket(address.ss_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     const int one = 1;
     const bool good = nav->fd >= 0 &&

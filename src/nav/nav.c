@@ -25,8 +25,8 @@ void sonar_nav_range(sonar_nav_quantity quantity, double *low, double *high) {
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* Readers that see an odd number of changes, or another number afterwards, repeat. Under the lock.
- * All accesses are sequentially consistent: headings are rare. */
+/* A reader that sees an odd number of changes, or a different number afterwards, reads again. Under
+ * the lock. All accesses are sequentially consistent: headings are rare. */
 static void add_heading(sonar_nav *nav, double deg, int64_t utc_ns, bool held) {
     const unsigned begun = atomic_load(&nav->changes) + 1;
     size_t count = atomic_load(&nav->count);
@@ -45,8 +45,8 @@ static void add_heading(sonar_nav *nav, double deg, int64_t utc_ns, bool held) {
     atomic_store(&nav->changes, begun + 1);
 }
 
-/* A compass is used if no true heading has come for a while, or if the last true heading's time is
- * far from now because the clock was set back or another source gave it. */
+/* Accepts a compass heading if no true heading has come for a while, or if the last true heading's
+ * time is far from now because the clock was set back or another source gave it. */
 static bool is_heading(const sonar_nav *nav, const sonar_nav_values *v, int64_t utc_ns,
                        double *deg) {
     if (v->known & 1u << SONAR_NAV_HEADING) {
@@ -60,8 +60,8 @@ static bool is_heading(const sonar_nav *nav, const sonar_nav_values *v, int64_t 
     return !told_ns || fabs((double)(utc_ns - told_ns)) * 1e-9 > nav->spec.stale_after_s;
 }
 
-void sonar_nav_tell(sonar_nav *nav, const char *source, const sonar_nav_values *v, int64_t utc_ns,
-                    bool held) {
+void sonar_nav_store(sonar_nav *nav, const char *source, const sonar_nav_values *v, int64_t utc_ns,
+                     bool held) {
     double deg;
     pthread_mutex_lock(&nav->lock);
     if (is_heading(nav, v, utc_ns, &deg)) {
@@ -93,15 +93,15 @@ static struct point point_at(sonar_nav *nav, size_t i) {
     return (struct point){atomic_load(&h->utc_ns), atomic_load(&h->deg)};
 }
 
-/* Two headings farther apart than any ship turns are from two instruments, or came late together,
- * and are not interpolated. */
+/* Two headings that differ by more than a ship can turn come from two instruments, or one came
+ * late; they are not interpolated. */
 static bool is_turn(struct point last, struct point before, double step_s) {
     const double fastest_deg_per_s = 30;
     return fabs(remainder(last.deg - before.deg, 360)) <= fastest_deg_per_s * step_s;
 }
 
-/* After the newest value the turn is extrapolated for as long as the last two were apart; then the
- * heading stays until it is stale. */
+/* After the newest value the turn is extrapolated for as long as the last two values were apart.
+ * Then the heading stays constant until it is stale. */
 static bool beyond(const sonar_nav *nav, struct point last, struct point before, bool two,
                    bool held, int64_t utc_ns, double *deg) {
     const double since_s = (double)(utc_ns - last.utc_ns) * 1e-9;

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Navigation: position and heading of own ship and array, from NMEA 0183, a ZeroMQ topic or by
- * hand, with the time of each value. Writers take turns; the data thread reads the heading at any
- * time without waiting. */
+ * hand, with the time of each value. Writers exclude one another; the data thread reads the heading
+ * at any time without waiting. */
 #ifndef SONAR_NAV_H
 #define SONAR_NAV_H
 
 #include "status/result.h"
 #include "sonar/sonar.h"
 
-/* The values that are accepted. */
+/* The accepted range of values. */
 void sonar_nav_range(sonar_nav_quantity quantity, double *low, double *high);
 
 /* The values of one message. */
 typedef struct sonar_nav_values {
-    unsigned known; /* a bit each */
+    unsigned known; /* one bit for each known value */
     double value[SONAR_NAV_QUANTITIES];
 } sonar_nav_values;
 
@@ -35,20 +35,20 @@ sonar_code sonar_nav_start(sonar_nav *nav, sonar_error *err);
 void sonar_nav_destroy(sonar_nav *nav); /* ends the thread; NULL is allowed */
 
 /* Reads a JSON object of numbers by name, with an optional utc_ns; other names are ignored.
- * SONAR_EINVAL: it is no object, a value is no number or out of range (`where` names it), or it has
- * no value. */
+ * SONAR_EINVAL: it is not an object, has no value, or a value (named in `where`) is not a number or
+ * out of range. */
 sonar_code sonar_nav_parse(const char *text, size_t bytes, int64_t *utc_ns,
                            sonar_nav_values *values, sonar_error *err);
-/* Stores values of `source` (static text) at utc_ns. held: they do not become stale, but are
- * replaced by the next ones. Any thread. */
-void sonar_nav_tell(sonar_nav *nav, const char *source, const sonar_nav_values *values,
-                    int64_t utc_ns, bool held);
+/* Stores values of `source` (static text) at utc_ns. held: they do not become stale, but the next
+ * values replace them. Any thread. */
+void sonar_nav_store(sonar_nav *nav, const char *source, const sonar_nav_values *values,
+                     int64_t utc_ns, bool held);
 
-/* The heading at that time, interpolated on the shorter arc. False: none is near enough in time.
- * *asked: a source has ever given one, or one is listened to. Data thread. */
+/* The heading at that time, interpolated on the shorter arc. False: no value is near enough in
+ * time. *asked: a source has given one at some time, or a source is being read. Data thread. */
 bool sonar_nav_heading(sonar_nav *nav, int64_t utc_ns, double *heading_deg, bool *asked);
 
-/* For status. Control thread. */
+/* Fills the status. Control thread. */
 void sonar_nav_read(sonar_nav *nav, int64_t utc_now_ns, sonar_navigation *to);
 
 #endif

@@ -111,7 +111,7 @@ static bool read_hdt(const fields *f, double *variation_deg, sonar_nav_values *t
            put(to, SONAR_NAV_HEADING, sonar_modulo_turn(heading));
 }
 
-/* THS,x.x,mode: A autonomous, E estimated; M, S and V are no measurement. */
+/* THS,x.x,mode: A is autonomous, E estimated; M, S and V are not measurements. */
 static bool read_ths(const fields *f, double *variation_deg, sonar_nav_values *to) {
     double heading;
     (void)variation_deg;
@@ -119,7 +119,7 @@ static bool read_ths(const fields *f, double *variation_deg, sonar_nav_values *t
            put(to, SONAR_NAV_HEADING, sonar_modulo_turn(heading));
 }
 
-/* HDG,sensor,deviation,E/W,variation,E/W: of a compass. */
+/* HDG,sensor,deviation,E/W,variation,E/W: a compass's heading. */
 static bool read_hdg(const fields *f, double *variation_deg, sonar_nav_values *to) {
     double compass, deviation = 0, variation;
     if (!number(f, 1, 0, 360, &compass))

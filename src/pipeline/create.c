@@ -27,8 +27,7 @@ static void make_uuid(char text[37]) {
 
 /* ---- what stages call ------------------------------------------------------------------------ */
 
-/* `parallel` is passed the log's context too, since sonar_host has only one: the pipeline itself.
- */
+/* `parallel` gets the log's context too, because sonar_host has only one: the pipeline itself. */
 static void host_parallel(void *ctx, size_t tasks, void (*task)(void *, size_t, size_t),
                           void *arg) {
     sonar_pool_parallel(((sonar_pipeline *)ctx)->pool, tasks, task, arg);
@@ -45,7 +44,7 @@ static const char *host_choice(void *ctx, const char *decision) {
     return sonar_choices_ask(p->retrained ? p->retrained : p->choices, decision);
 }
 
-/* A window waits for the device some ten times: once for the stages and once in each round of its
+/* A window waits for the device about ten times: once for the stages and once in each round of its
  * detections. Waking up takes 50 us. */
 static const int64_t awake_ns = 500000;
 
@@ -94,7 +93,7 @@ static void samples_release(void *ctx, const sonar_window *window) {
     sonar_mask_release(ctx, window);
 }
 
-/* All device memory of the daemon is allocated when its engine is made. */
+/* All of the daemon's device memory is allocated when the engine is created. */
 static void note_device_memory(sonar_pipeline *p,
                                const sonar_backend *const place[SONAR_ENGINE_STAGES]) {
     double bytes = NAN;
@@ -151,7 +150,7 @@ static sonar_code make_nav(sonar_pipeline *p, sonar_error *err) {
     return sonar_nav_create(&spec, &p->host, &p->nav, err);
 }
 
-/* The way that MVDR's bins will go. */
+/* Logs the path that MVDR's bins will take. */
 static void log_path(const sonar_pipeline *p) {
     const sonar_backend *place = p->layout.place[SONAR_ENGINE_MVDR];
     char text[SONAR_MVDR_PATH_BYTES];
@@ -192,26 +191,26 @@ static sonar_code check_fit(sonar_pipeline *p, const sonar_fit *fit, sonar_error
     return code;
 }
 
-/* Memory that is not there is better reported now than found by the kernel in the middle of the
- * run. Ranks on one machine share its memory. */
+/* Missing memory is better reported now than found by the kernel during the run. Ranks on one
+ * machine share its memory. */
 static sonar_code check_memory(sonar_pipeline *p, sonar_error *err) {
     const sonar_room room = sonar_room_read("");
     const size_t ranks = sonar_max_size(1, p->place.ranks_here);
     const sonar_fit host = {.there_bytes = room.free_bytes / (double)ranks,
-                            .of = "what is free of this machine or its control group"};
+                            .of = "free memory of this machine or its control group"};
     const sonar_backend *device = p->layout.place[SONAR_ENGINE_DFT];
     sonar_code code = check_fit(p, &host, err);
     for (int i = 0; i < SONAR_ENGINE_STAGES; i++)
         if (p->layout.place[i] != device || !device->memory_free)
             return code;
     const sonar_fit gpu = {.there_bytes = (double)device->memory_free(device),
-                           .of = "what is free of the GPU's",
+                           .of = "free memory of the GPU",
                            .device = true};
     return code ? code : check_fit(p, &gpu, err);
 }
 
-/* Each step needs those before it; `starting` tells the service manager about steps that may take
- * long. */
+/* Each step needs the earlier ones. `starting` reports steps that may take long to the service
+ * manager. */
 static const struct {
     const char *starting;
     sonar_code (*make)(sonar_pipeline *p, sonar_error *err);
@@ -308,7 +307,7 @@ bool sonar_pipeline_destroy_within(sonar_pipeline *p, int timeout_ms) {
     sonar_pool_destroy(p->pool);
     sonar_choices_destroy(p->retrained);
     sonar_choices_destroy(p->choices);
-    sonar_zap_destroy(p->zap); /* after the sockets: no socket is open without it */
+    sonar_zap_destroy(p->zap); /* after the sockets, which all need it */
     const bool ended = sonar_pipeline_end_context(p, timeout_ms);
     sonar_gate_destroy(p->readers);
     sonar_gate_destroy(p->controllers);

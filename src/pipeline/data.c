@@ -73,8 +73,8 @@ static void summarise_mvdr(sonar_pipeline *p, sonar_result *result) {
     atomic_store(&p->progress.mvdr_path, path_of(p, info));
 }
 
-/* Arrays over bins have the length of the live bands, which is at most the length they were made
- * with. */
+/* Arrays over bins have the length of the live bands, which is at most the length for which they
+ * were created. */
 static void shape_surfaces(const sonar_pipeline *p, sonar_buffer *surface) {
     const sonar_config *c = p->live->plan->whole;
     for (int i = 0; i < SONAR_SURFACES; i++) {
@@ -137,7 +137,7 @@ sonar_result *sonar_result_find(sonar_pipeline *p) {
 
 /* ---- one window ------------------------------------------------------------------------------ */
 
-/* What the stages have to compute for what subscribers want: detections rest on spectra. */
+/* What the stages have to compute for the wanted topics; detections need spectra. */
 uint32_t sonar_pipeline_needed(const sonar_config *c, uint32_t wanted) {
     uint32_t made = c->detect_enabled ? sonar_topics_by(SONAR_MADE_BY_DETECTOR) : 0;
     size_t shape[2];
@@ -149,7 +149,7 @@ uint32_t sonar_pipeline_needed(const sonar_config *c, uint32_t wanted) {
 
 static void finish_mvdr_facts(sonar_pipeline *p, uint32_t outputs, sonar_result *result) {
     if (!(outputs & sonar_topics_by(SONAR_MADE_BY_MVDR)))
-        return; /* not solved, as nothing of it is wanted */
+        return; /* not solved, because no surface of it is wanted */
     summarise_mvdr(p, result);
     const sonar_engine_snapshots snapshots = sonar_engine_read_snapshots(p->engine);
     if (snapshots.count) {
@@ -162,7 +162,7 @@ static void finish_mvdr_facts(sonar_pipeline *p, uint32_t outputs, sonar_result 
 /* True if the loudest beam's power is so low that quieter beams and single bins are below the least
  * normal float, which the stages treat as 0. */
 static bool underflows(uint32_t outputs, const sonar_result *result) {
-    const float least = 1e6f * FLT_MIN; /* 60 dB for the quieter ones */
+    const float least = 1e6f * FLT_MIN; /* leaves 60 dB for the quieter ones */
     const sonar_surface heard =
         outputs & SONAR_WANT(SONAR_CBF_AZIMUTH) ? SONAR_CBF_AZIMUTH : SONAR_MVDR_AZIMUTH;
     const sonar_buffer *surface = &result->surface[heard];
@@ -231,23 +231,23 @@ static sonar_code process(sonar_pipeline *p, const struct turn *turn, bool *canc
 void sonar_data_note_failure(struct progress *progress, const sonar_error *err) {
     atomic_fetch_add(&progress->windows_failed, 1);
     if (atomic_load_explicit(&progress->failed_new, memory_order_acquire))
-        return; /* the control thread has not read the last one yet */
+        return; /* the control thread has not read the last error yet */
     progress->failure = *err;
     atomic_store_explicit(&progress->failed_new, true, memory_order_release);
 }
 
-/* The result that reports the changes was posted. */
-static void told(sonar_pipeline *p) {
+/* The result that reports the changes was posted, so they need not be reported again. */
+static void note_reported(sonar_pipeline *p) {
     struct versions *v = &p->versions;
     v->mask_changed = v->config_changed = v->mvdr_restarted = false;
 }
 
-/* Posts the result (NULL: there is none), then collects the stages' times. */
+/* Posts the result, if there is one, then collects the stages' times. */
 static void publish(sonar_pipeline *p, sonar_result *result) {
     const int64_t posted = sonar_monotonic_ns();
     const bool sent = result && sonar_output_post(p->output, result);
     if (sent)
-        told(p);
+        note_reported(p);
     else if (result)
         sonar_result_keep(p, result);
     sonar_engine_collect_times(p->engine); /* after the result, so that no reader waits for it */
@@ -264,8 +264,8 @@ static void finish(sonar_pipeline *p, bool good, int64_t began_ns) {
     atomic_fetch_add(&p->progress.busy_ns, (uint64_t)(sonar_monotonic_ns() - began_ns));
 }
 
-/* False: the thread has to end. If stop came during the window, some of its tasks were not run: the
- * window is given up, which is no failure. */
+/* False: the thread has to end. If a stop came during the window, some of its tasks were not run:
+ * the window is discarded, which is not a failure. */
 static bool handle(sonar_pipeline *p, struct turn *turn) {
     const int64_t began = sonar_monotonic_ns();
     atomic_store(&p->progress.busy_since_ns, began);
@@ -295,7 +295,7 @@ static enum next next_window(sonar_pipeline *p, struct turn *turn) {
     if (atomic_load(&p->stopping))
         return SONAR_NEXT_LEAVE;
     const bool draining = atomic_load(
-        &p->draining); /* read first: if it is set, no window comes after the one taken below */
+        &p->draining); /* read first: if it is set, no window follows the one taken below */
     if (atomic_load(&p->training_since_ns) && !draining && !sonar_pipeline_retrain(p))
         return SONAR_NEXT_LEAVE;
     turn->samples = &turn->window;
@@ -310,7 +310,7 @@ static enum next next_window(sonar_pipeline *p, struct turn *turn) {
     return SONAR_NEXT_LOOK;
 }
 
-/* With `block`, waits until the output returns one; otherwise NULL when all are lent. */
+/* With `block`, waits until the output returns a result; otherwise returns NULL if all are lent. */
 static sonar_result *borrow_result(sonar_pipeline *p, uint32_t *wanted) {
     sonar_result *result = sonar_result_find(p);
     while (!result && p->config->overload == SONAR_BLOCK && !atomic_load(&p->stopping)) {
@@ -321,7 +321,7 @@ static sonar_result *borrow_result(sonar_pipeline *p, uint32_t *wanted) {
     return result;
 }
 
-/* Once cancelled, an error of the window no longer matters. */
+/* After a cancellation an error of the window no longer matters. */
 static sonar_code is_cancelled(sonar_pipeline *p, sonar_code code, bool *cancelled,
                                sonar_error *err) {
     (void)err;
@@ -330,8 +330,7 @@ static sonar_code is_cancelled(sonar_pipeline *p, sonar_code code, bool *cancell
 }
 
 static bool recover(sonar_pipeline *p, const sonar_error *why) {
-    sonar_engine_forget(
-        p->engine); /* it is unknown how much of the window has entered the covariance */
+    sonar_engine_forget(p->engine); /* the covariance may contain only a part of the window */
     return sonar_pipeline_recover(p, why);
 }
 
@@ -349,7 +348,7 @@ void *sonar_data_thread(void *arg) {
     enum next next;
     sonar_denormals_flush();
     sonar_engine_use(p->engine,
-                     NULL); /* if that fails, the first window fails too and reports why */
+                     NULL); /* if this fails, the first window fails too and reports why */
     do {
         atomic_fetch_add_explicit(&p->progress.rounds, 1, memory_order_relaxed);
         turn = (struct turn){0};

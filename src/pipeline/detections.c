@@ -82,7 +82,7 @@ sonar_code sonar_pipeline_raise(sonar_pipeline *p, sonar_result *result, sonar_e
                               p->detect_scratch, power_at, &request, err);
 }
 
-/* By the heading in the middle of the samples behind the contact; NaN: unknown. */
+/* Sets the bearings with the heading in the middle of the contact's samples; NaN: unknown. */
 static void give_bearings(double heading_deg, const sonar_scan *scan, sonar_detection *d,
                           size_t count) {
     for (size_t i = 0; i < count; i++)

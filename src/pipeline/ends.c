@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The pipeline's connections: sockets and shared memory, ingest and output as configured, and whose
- * keys are accepted. Called by create.c; keys also by the control thread during the run. */
+/* The pipeline's connections: sockets and shared memory, ingest and output as configured, and the
+ * accepted keys. Called by create.c; the control thread also changes keys during the run. */
 #include <math.h>
 #include <stdlib.h>
 #include <zmq.h>
@@ -34,7 +34,7 @@ static sonar_code start_context(sonar_pipeline *p, size_t io_threads, sonar_erro
     return SONAR_OK;
 }
 
-/* An I/O thread takes two descriptors, an endpoint up to four; 48 are for the rest. */
+/* An I/O thread needs two descriptors, an endpoint up to four; 48 cover the rest. */
 sonar_code sonar_pipeline_make_context(sonar_pipeline *p, sonar_error *err) {
     const sonar_config *c = p->config;
     sonar_code code =
@@ -68,7 +68,7 @@ static void *end_context(void *context) {
     return NULL;
 }
 
-/* libzmq closes sockets in a thread of its own, which peers can keep busy. */
+/* libzmq closes sockets in its own thread, which peers can keep busy. */
 bool sonar_pipeline_end_context(sonar_pipeline *p, int timeout_ms) {
     pthread_t thread;
     if (!p->zmq)

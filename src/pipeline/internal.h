@@ -38,14 +38,14 @@ struct change {
     double device_free_bytes; /* NaN: there is none */
 };
 
-/* What the data thread tells the control thread: single values, each exact. */
+/* Single values, each exact, that the data thread passes to the control thread. */
 struct progress {
     atomic_uint_fast64_t windows_processed, windows_failed, results_dropped, busy_ns;
     atomic_uint_fast64_t mvdr_bins, mvdr_bins_not_converged, mvdr_most_sweeps;
     _Atomic uint32_t mvdr_path;    /* sonar_mvdr_path_by */
-    _Atomic int64_t busy_since_ns; /* when the window in work was taken; 0: there is none */
+    _Atomic int64_t busy_since_ns; /* when the current window was taken; 0: none */
     atomic_uint_fast64_t rounds;   /* how often it looked for a window */
-    atomic_bool window_given_up;   /* the last one was given up because of stop */
+    atomic_bool window_given_up;   /* the last window was discarded because of stop */
     atomic_bool failed_new; /* failure holds a new message the control thread has not logged */
     sonar_error failure; /* data thread writes while !failed_new, control reads while it is set */
 };
@@ -67,10 +67,10 @@ struct mark {
 /* Everything derived from one configuration; versions that differ only in the mask share it. The
  * control thread makes and frees it, others read. */
 struct plan {
-    size_t references;          /* of versions */
-    const sonar_config *config; /* with ranks, this one's part */
-    const sonar_config *whole;  /* of the array; without ranks the same */
-    sonar_config *owned;        /* the whole array's, to be freed; NULL: it belongs to the caller */
+    size_t references;          /* number of versions that refer to it */
+    const sonar_config *config; /* with ranks, the configuration of this rank's part */
+    const sonar_config *whole;  /* configuration of the array; without ranks the same */
+    sonar_config *owned;        /* the whole array's, to be freed; NULL: the caller owns it */
     sonar_config_part
         *part; /* NULL: without ranks, and for the first plan, whose part belongs to the pipeline */
     sonar_output_form *form;
@@ -78,28 +78,28 @@ struct plan {
 };
 
 /* One version of everything that may change during the run; immutable except its progress. The
- * control thread makes it, the data thread adopts it between two windows, and the control thread
- * frees it once the data thread has a newer one and all results that refer to it have come back. No
- * thread waits, and the data thread neither allocates nor frees (live.c). */
+ * control thread makes it, and the data thread adopts it between two windows. The control thread
+ * frees it when the data thread has a newer one and all results that refer to it have been
+ * returned. No thread waits, and the data thread neither allocates nor frees (live.c). */
 struct live {
     sonar_params *params; /* with ranks, of this rank's part */
     sonar_params *whole;  /* with ranks, of the array; else NULL */
     struct plan *plan;
     sonar_pattern *pattern; /* of the sensors in use; its scratch belongs to the data thread */
-    double spread_m2[9];    /* by sonar_detect_spread */
-    uint64_t first_sample;  /* of the first window under it; written before `adopted` */
-    bool reconfigured;      /* its configuration differs from that of the version before */
-    bool told;              /* control: it has been logged */
+    double spread_m2[9];    /* from sonar_detect_spread */
+    uint64_t first_sample; /* first sample of the first window under it; written before `adopted` */
+    bool reconfigured;     /* its configuration differs from that of the version before */
+    bool logged;           /* control thread: its adoption has been logged */
     atomic_bool adopted, retired; /* data thread: in use; no longer in use */
     atomic_size_t lent;           /* results lent to the output that refer to it */
-    struct live *older;           /* control: list of all that are not freed yet */
+    struct live *older;           /* control thread: list of all versions that are not freed yet */
 };
 
 /* Versions passed between the threads. */
 struct versions {
-    _Atomic(struct live *) fresh; /* made by control, for the data thread to adopt */
-    struct live *latest;          /* control: the one made last, adopted or not */
-    bool mask_wanted;             /* control: it lacks the mask that is wanted */
+    _Atomic(struct live *) fresh; /* made by the control thread, for the data thread to adopt */
+    struct live *latest;          /* control thread: the newest version, adopted or not */
+    bool mask_wanted;             /* control thread: it does not have the wanted mask yet */
     /* data thread: changes that no result has reported yet */
     bool mask_changed, config_changed, mvdr_restarted;
     uint64_t config_sample; /* first sample under the configuration in use */
@@ -112,63 +112,63 @@ struct layout {
 
 /* A change on its way to all ranks (propose.c). Belongs to the control thread. */
 struct proposal {
-    sonar_letters *letters; /* NULL: there are no other ranks */
+    sonar_letters *letters; /* NULL: no other ranks */
     struct live *made; /* the version that the letter asks for, or NULL; the data thread puts it
                           into effect */
     uint8_t *mask;     /* [sensor] of the array: the sensors that the letter removes... */
     bool masks;        /* ...if it has a mask */
-    bool tells_mask;   /* the root: no caller waits for the outcome, so it is logged */
+    bool logs_mask;    /* the root: no caller waits for the outcome, so it is logged */
 };
 
 /* A rank's additional state (ranks.c). Belongs to the data thread, except what is atomic or
  * constant. */
 struct ranks {
-    sonar_split split;       /* of the engine; no cluster: there are no other ranks */
+    sonar_split split;       /* of the engine; no cluster: no other ranks */
     sonar_config_part *part; /* its configuration is the pipeline's */
-    size_t first_channel;    /* of it, in the array */
+    size_t first_channel;    /* its first channel, numbered in the array */
     size_t sensors[SONAR_RANKS_MOST], channels[SONAR_RANKS_MOST]; /* of each rank */
-    size_t sensors_used[SONAR_RANKS_MOST], channels_used;         /* the latter this rank's */
+    size_t sensors_used[SONAR_RANKS_MOST], channels_used;         /* channels_used: this rank's */
     uint32_t *sensor;                                             /* owned, part of `split` */
     sonar_agree_spec agree;
     sonar_timeline timeline;
     sonar_offer offer[SONAR_RANKS_MOST];
-    sonar_window window;         /* taken from ingest and not processed yet, */
+    sonar_window window;         /* taken from ingest and not yet processed, */
     bool has;                    /* if this is set */
     uint32_t timeline_of_ingest; /* timelines of ingest, up to that of the last window */
     int64_t worked_ns;           /* time of the last processed window, or of the start; 0: now */
-    sonar_result *result;        /* root: for the next window; NULL: all are lent */
+    sonar_result *result;        /* root: for the next window; NULL: all results are lent */
     float *missing, *lost;       /* root: [channel] of the array; [channel] of this rank, all 1 */
     void *measures;              /* root: [sensor] measures of all ranks' elements, rank by rank */
     struct proposal change;
-    int64_t told_ns;                           /* root: when the ranks reported their status last */
+    int64_t reported_ns;                       /* root: when the ranks last reported their status */
     uint64_t windows_foreign, windows_missing; /* windows dropped by this rank, by all */
     uint64_t absent[SONAR_RANKS_MOST];         /* windows of which the rank had no samples */
     bool present[SONAR_RANKS_MOST];            /* in the last window */
     pthread_mutex_t lock; /* protects all below except `left`; the control thread reads them */
-    bool told;
+    bool reported;
     sonar_ingest_counters counters; /* of the whole array */
     sonar_rank_status status[SONAR_RANKS_MOST];
-    atomic_bool left; /* all ranks have left together */
+    atomic_bool left; /* all ranks have ended together */
 };
 
 /* A window in the data thread. */
 struct turn {
     sonar_window window;         /* of the whole array */
-    const sonar_window *samples; /* of this rank; NULL: it has no samples of it */
+    const sonar_window *samples; /* of this rank; NULL: it has no samples of the window */
     uint32_t wanted;             /* SONAR_WANT bits of what is to be published */
-    sonar_result *result;        /* NULL: none is free, or another rank is the root */
+    sonar_result *result;        /* NULL: no result is free, or another rank is the root */
 };
 
 enum next { SONAR_NEXT_LOOK = 0, SONAR_NEXT_WORK, SONAR_NEXT_LEAVE };
 
-/* The steps of a window that differ where ranks share the array. data.c has the table of one
- * process, ranks.c that of ranks, whose functions are collective. Data thread. */
+/* The steps of a window that differ if ranks share the array. data.c has the table for one process;
+ * ranks.c has the one for ranks, whose functions are collective. Data thread. */
 struct crossing {
     /* Takes the next window, waits briefly for one (LOOK), or ends the thread (LEAVE). */
     enum next (*next)(sonar_pipeline *pipeline, struct turn *turn);
-    /* A free result (NULL: none) and the topics wanted of it. */
+    /* A free result, or NULL, and the topics that are wanted. */
     sonar_result *(*result)(sonar_pipeline *pipeline, uint32_t *wanted);
-    /* Replaces turn->window.missing by that of the whole array; NULL: it is that already. */
+    /* Replaces turn->window.missing by that of the whole array; NULL: it already is. */
     sonar_code (*missing)(sonar_pipeline *pipeline, const struct turn *turn, sonar_error *err);
     /* After the stages, with their outcome `code`: sets whether any rank was stopped during the
      * window. */
@@ -186,8 +186,8 @@ extern const struct crossing sonar_crossing_none, sonar_crossing_ranks;
 
 struct sonar_pipeline {
     const sonar_config *config; /* with ranks, this one's part */
-    const sonar_config *whole;  /* of the array; that, without */
-    sonar_rank_place place;     /* of one process: rank 0 of 1 */
+    const sonar_config *whole;  /* configuration of the array; without ranks the same */
+    sonar_rank_place place;     /* a single process is rank 0 of 1 */
     const struct crossing *crossing;
     struct ranks ranks;
     void (*log)(void *ctx, sonar_level level, const char *where, const char *text);
@@ -195,15 +195,15 @@ struct sonar_pipeline {
     sonar_host host; /* its ctx is this pipeline */
     sonar_pool *pool;
     sonar_choices *choices;
-    sonar_choices
-        *retrained; /* data thread: choices after training in the run, used instead; or NULL */
+    sonar_choices *retrained; /* data thread: choices of a training during the run, which replace
+                                 those; or NULL */
     _Atomic int64_t
         training_since_ns;       /* when training was requested, until it ends; 0: not requested */
     sonar_backend_choice choice; /* at start; its backend owns the ring and the results */
     struct layout layout;
     char run_uuid[37];
     void *zmq;
-    sonar_zap *zap; /* who may connect */
+    sonar_zap *zap; /* admits peers */
     sonar_gate *readers, *controllers;
     sonar_memory *memory; /* memory held for the sockets' peers */
     sonar_buffer ring;    /* the samples, lent to ingest; allocated by the backend at start */
@@ -224,18 +224,18 @@ struct sonar_pipeline {
     int64_t window_middle_ns; /* UTC of the middle of the window in work, data thread */
 
     sonar_engine *engine;       /* NULL only after a failure that could not be recovered */
-    bool rebuilt;               /* the engine was made again... */
+    bool rebuilt;               /* the engine was created again... */
     uint64_t rebuilt_at_window; /* ...after this many windows, processed and failed */
     struct change change;
     float *column; /* [bin] one column of the MVDR's info, for the median */
 
     size_t results;
     sonar_result *result;       /* [results], lent to the output and back */
-    sonar_result **free_result; /* stack of the results not lent */
+    sonar_result **free_result; /* stack of results that are not lent */
     size_t free_results;
-    struct live **lent_under; /* [results] the version that each one refers to, or NULL */
-    struct trip *trips;       /* [results] of the results lent */
-    struct trip trip;         /* of the window in work */
+    struct live **lent_under; /* [results] the version that each result refers to, or NULL */
+    struct trip *trips;       /* [results] of the lent results */
+    struct trip trip;         /* of the current window */
 
     float *detect_scratch;
     sonar_sides *sides[2]; /* of each sonar_detect_source's contacts */
@@ -244,7 +244,7 @@ struct sonar_pipeline {
     bool thread_started;
     atomic_bool draining, stopping; /* drain: no more samples come; stop: leave at once */
     atomic_bool drained;
-    atomic_bool gave_up; /* the backend failed and cannot or may not be replaced */
+    atomic_bool gave_up; /* the backend failed and cannot, or must not, be replaced */
     struct progress progress;
     sonar_engine_times times; /* data thread adds, control reads */
     sonar_histogram_seen times_seen[SONAR_TIMED_STAGES][SONAR_STAGE_PARTS];
@@ -255,7 +255,7 @@ struct sonar_pipeline {
     int64_t started_ns, ticked_ns;
     uint64_t ticked_busy_ns;
     sonar_health health;
-    sonar_rights refused; /* at the start */
+    sonar_rights refused; /* refused at the start */
     sonar_status status;  /* of the last tick */
     sonar_ingest_report stream;
     struct mark mark[SONAR_MARKS];
@@ -265,9 +265,9 @@ struct sonar_pipeline {
 sonar_code sonar_ranks_create(sonar_pipeline *pipeline, const sonar_config *config,
                               sonar_error *err);
 void sonar_ranks_destroy(sonar_pipeline *pipeline);
-/* New parameters are in use; updates those of the whole array. Data thread. */
+/* Updates the parameters of the whole array after new ones came into use. Data thread. */
 void sonar_ranks_adopt(sonar_pipeline *pipeline);
-/* Returns a window or result that is still held, when the data thread ends. */
+/* Returns a window or result that is still held when the data thread ends. */
 void sonar_ranks_leave(sonar_pipeline *pipeline);
 /* Marks in a result the ranks that are absent from its window. Data thread. */
 void sonar_ranks_describe(const sonar_pipeline *pipeline, sonar_result *result);
@@ -292,33 +292,32 @@ void sonar_mask_destroy(sonar_pipeline *pipeline);
 /* Judges the measures, fills status->elements and offers a version with another mask if needed.
  * Control thread. */
 void sonar_mask_tick(sonar_pipeline *pipeline, sonar_status *status);
-/* release: the engine has read the window's samples; they go back to ingest, or are kept for
- * measuring. finish: measures and returns kept samples. Data thread; finish after each window, once
- * its result is posted. */
+/* release: the engine has read the window's samples; they are released to ingest, or kept for
+ * measuring. finish: measures and releases kept samples. Data thread; finish after each window,
+ * once its result is posted. */
 void sonar_mask_release(sonar_pipeline *pipeline, const sonar_window *window);
 void sonar_mask_finish(sonar_pipeline *pipeline);
-/* Logs which sensors the beams leave out from now on. Control thread. */
-void sonar_mask_tell(const sonar_pipeline *pipeline);
-/* Sends the ranks' measures to the root, once all that take part have some. Data thread. */
+/* Logs which sensors are now left out of the beams. Control thread. */
+void sonar_mask_log(const sonar_pipeline *pipeline);
+/* Sends the ranks' measures to the root when all ranks that take part have some. Data thread. */
 sonar_code sonar_mask_share(sonar_pipeline *pipeline, sonar_error *err);
 /* latency.c, all on the data thread. begin: a window's work begins. add: counts the time since
  * `began` for the part. posted: the result was posted, `posted` being the time just before. count:
- * the result is back. */
+ * the result was returned. */
 void sonar_latency_begin(sonar_pipeline *pipeline, const sonar_window *window, int64_t began_ns);
 void sonar_latency_add(sonar_pipeline *pipeline, sonar_latency_part part, int64_t began_ns);
 void sonar_latency_posted(sonar_pipeline *pipeline, const sonar_result *result, int64_t posted_ns);
 void sonar_latency_count(sonar_pipeline *pipeline, const sonar_result *result);
-/* Turns measured parts into parts of the whole: each is limited to what those before it leave; the
- * rest is OTHER. */
+/* Limits each measured part to what the parts before it leave of the whole; the rest is OTHER. */
 void sonar_latency_split(uint64_t whole_ns, uint64_t part_ns[SONAR_LATENCY_PARTS]);
 /* Adds the host's time since `began` to a stage outside the engine. */
 void sonar_latency_stage(sonar_pipeline *pipeline, sonar_timed_stage stage, int64_t began_ns);
 /* live.c: makes the first version. */
 sonar_code sonar_live_create(sonar_pipeline *pipeline, sonar_error *err);
 void sonar_live_destroy(sonar_pipeline *pipeline);
-/* The steps of sonar_pipeline_reconfigure. make: makes a version. hold: the next window adopts it
- * (any thread). tell_others: passes its configuration to other parts of the daemon. drop: it is
- * never adopted. Otherwise control thread. */
+/* The steps of sonar_pipeline_reconfigure. make: makes a version. hold: lets the next window adopt
+ * it (any thread). tell_others: passes its configuration to other parts of the daemon. drop:
+ * discards a version that is never adopted. Control thread, except hold. */
 sonar_code sonar_live_make(sonar_pipeline *pipeline, sonar_config *config, struct live **made,
                            sonar_error *err);
 void sonar_live_hold(sonar_pipeline *pipeline, struct live *live);
@@ -328,20 +327,21 @@ void sonar_live_drop(sonar_pipeline *pipeline, struct live *live);
 static inline const sonar_params *sonar_live_whole(const struct live *live) {
     return live->whole ? live->whole : live->params;
 }
-/* propose.c: changes that all ranks adopt, or none. create allocates the room. */
+/* propose.c: changes that either all ranks adopt or none does. create allocates the memory. */
 sonar_code sonar_propose_create(sonar_pipeline *pipeline, sonar_error *err);
 void sonar_propose_destroy(sonar_pipeline *pipeline);
 /* On the root: as sonar_pipeline_reconfigure. With a configuration, waits until all ranks have it;
  * SONAR_EINVAL has the reason of the first rank that refused. Without one, attend handles the
  * outcome. Control thread. */
 sonar_code sonar_propose(sonar_pipeline *pipeline, sonar_config *config, sonar_error *err);
-/* On the root: keys that may connect, and recording. Both wait for the outcome. Control thread. */
+/* On the root: changes the keys that may connect, or the recording. Both wait for the outcome.
+ * Control thread. */
 sonar_code sonar_propose_keys(sonar_pipeline *pipeline, const sonar_security *security,
                               sonar_error *err);
 sonar_code sonar_propose_record(sonar_pipeline *pipeline, bool record, sonar_error *err);
 /* Answers the root's letters on other ranks, and handles outcomes on all. Control thread. */
 void sonar_propose_attend(sonar_pipeline *pipeline);
-/* Sensors that the letter in work removes; NULL: none. Control thread of the other ranks. */
+/* Sensors that the current letter removes; NULL: none. Control thread of the other ranks. */
 const uint8_t *sonar_propose_mask(const sonar_pipeline *pipeline);
 /* Frees versions that are no longer used, and logs those that have been adopted. Control thread. */
 void sonar_live_tick(sonar_pipeline *pipeline);
@@ -393,14 +393,14 @@ sonar_output_spec sonar_pipeline_output_spec(const sonar_pipeline *pipeline,
 /* train.c: the setup for training a node or looking up its choices; without parameters. Borrows
  * both. */
 sonar_train_setup sonar_pipeline_setup(const sonar_config *config, const sonar_host *host);
-/* Processing without loss must give the same bytes twice. */
+/* With `block` nothing is lost, and the same input must give the same bytes. */
 static inline sonar_planning sonar_pipeline_planning(const sonar_pipeline *p) {
     return p->config->overload == SONAR_BLOCK ? SONAR_PLAN_STABLE : SONAR_PLAN_MEASURE;
 }
 /* train.c: trains and continues with the outcome; allocates and logs as recover.c does. False: the
  * data thread has to end. Data thread. */
 bool sonar_pipeline_retrain(sonar_pipeline *pipeline);
-/* recover.c: makes an engine where there is none, on the CPU if necessary. False: the data thread
+/* recover.c: creates an engine if there is none, on the CPU if necessary. False: the data thread
  * has to end. Data thread. */
 bool sonar_pipeline_renew(sonar_pipeline *pipeline);
 /* recover.c: after a failed window. False: the data thread has to end. Data thread. */

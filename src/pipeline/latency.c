@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* How a window's time divides into parts, from its last sample to its publication; the parts add up
- * to the whole. The data thread measures its own parts during the window; the output's come back
- * with the result. Only then is the window counted, with all of its parts. */
+ * to the whole. The data thread measures its own parts during the window; the output's parts come
+ * with the returned result. The window is counted then, with all of its parts. */
 #include "pipeline/internal.h"
 
 static uint64_t since(int64_t from_ns, int64_t to_ns) {
     return to_ns > from_ns ? (uint64_t)(to_ns - from_ns) : 0;
 }
 
-/* Limits the part to what is left of the whole. */
+/* Limits the part to what the whole has left. */
 static uint64_t take(uint64_t *left_ns, uint64_t part_ns) {
     const uint64_t taken_ns = part_ns < *left_ns ? part_ns : *left_ns;
     *left_ns -= taken_ns;
@@ -22,7 +22,8 @@ void sonar_latency_split(uint64_t whole_ns, uint64_t part_ns[SONAR_LATENCY_PARTS
     part_ns[SONAR_LATENCY_OTHER] = left_ns;
 }
 
-/* ---- while the window is in work ------------------------------------------------------------- */
+/* ---- while the window is processed
+ * ------------------------------------------------------------- */
 
 void sonar_latency_begin(sonar_pipeline *p, const sonar_window *window, int64_t began_ns) {
     const int64_t offered_ns =
@@ -36,8 +37,8 @@ void sonar_latency_add(sonar_pipeline *p, sonar_latency_part part, int64_t began
     p->trip.part_ns[part] += since(began_ns, sonar_monotonic_ns());
 }
 
-/* Assigns the device's own times as parts of the run's time on the host's clock. Where both worked
- * at once, the remaining time counts for the earlier stage. */
+/* Assigns the device's own times as parts of the run's time on the host's clock. If host and device
+ * worked at the same time, what the run has left counts for the earlier stage. */
 static void split_run(sonar_pipeline *p) {
     uint64_t *part_ns = p->trip.part_ns, stage_ns[SONAR_ENGINE_STAGES], copy_ns;
     uint64_t left_ns = part_ns[SONAR_LATENCY_ENGINE];
@@ -55,7 +56,8 @@ void sonar_latency_posted(sonar_pipeline *p, const sonar_result *result, int64_t
     p->trips[result - p->result] = p->trip;
 }
 
-/* ---- when its result is back ----------------------------------------------------------------- */
+/* ---- when its result is returned
+ * --------------------------------------------------------------- */
 
 void sonar_latency_count(sonar_pipeline *p, const sonar_result *result) {
     struct trip *trip = &p->trips[result - p->result];

@@ -7,7 +7,8 @@
 
 #include "pipeline/internal.h"
 
-/* ---- what follows from a configuration ------------------------------------------------------- */
+/* ---- what depends on a configuration
+ * ----------------------------------------------------------- */
 
 static sonar_detect_spec detect_spec(const sonar_config *c, const sonar_scan *scan) {
     return (sonar_detect_spec){.scan = scan,
@@ -37,7 +38,7 @@ static sonar_code take_part(const sonar_pipeline *p, struct plan *plan, sonar_er
     return code;
 }
 
-/* Refers to the configuration of the whole array, and does not own it yet. */
+/* Refers to the caller's configuration of the whole array without owning it yet. */
 static sonar_code make_plan(const sonar_pipeline *p, const sonar_config *c, struct plan **made,
                             sonar_error *err) {
     struct plan *plan = *made = sonar_alloc(1, sizeof *plan);
@@ -82,8 +83,8 @@ static const uint8_t *taken_out(const sonar_pipeline *p, const sonar_config *c) 
     return p->judged ? sonar_elements_mask(p->judged) : NULL;
 }
 
-/* Parameters of `spec` without the sensors `out`. like: the parameters of the version before; NULL:
- * there are none. */
+/* Parameters of `spec` without the sensors `out`. like: the parameters of the previous version, or
+ * NULL. */
 static sonar_code make_params(const sonar_params_spec *spec, const sonar_params *like,
                               bool same_delays, const uint8_t *out, uint64_t version,
                               sonar_params **params, sonar_error *err) {
@@ -110,7 +111,7 @@ static sonar_code make_whole(struct live *live, const struct live *before, bool 
 }
 
 /* Parameters of this rank's sensors. Its beams are parts of the array's, and so are the sums of the
- * adaptive spectrum. Where these sums cannot be added, the adaptive spectrum uses the parameters of
+ * adaptive spectrum. If these sums cannot be added, the adaptive spectrum uses the parameters of
  * the whole array. */
 static sonar_code make_part(const sonar_pipeline *p, struct live *live, const struct live *before,
                             bool same_delays, const uint8_t *out, uint64_t version,
@@ -150,8 +151,8 @@ static sonar_code fill(const sonar_pipeline *p, struct live *live, const struct 
                        &live->params, err);
 }
 
-/* Of the whole array with the version's mask: the side-lobe pattern of the CBF and the spread for
- * tones of MVDR. */
+/* For the whole array with the version's mask: the CBF's side-lobe pattern, and the spread for
+ * MVDR's rule of tones. */
 static sonar_code make_pattern(const sonar_pipeline *p, struct live *live, sonar_error *err) {
     const sonar_config *c = live->plan->whole;
     const sonar_params *params = sonar_live_whole(live);
@@ -244,7 +245,7 @@ sonar_code sonar_live_make(sonar_pipeline *p, sonar_config *config, struct live 
     return code;
 }
 
-/* A version that the data thread has not seen is replaced by the newer one and never adopted. */
+/* A version that the data thread has not adopted is replaced by the newer one and never adopted. */
 void sonar_live_hold(sonar_pipeline *p, struct live *live) {
     struct live *skipped = atomic_exchange(&p->versions.fresh, NULL);
     if (skipped) {
@@ -274,10 +275,10 @@ sonar_code sonar_pipeline_reconfigure(sonar_pipeline *p, sonar_config *config, s
     return p->ranks.split.cluster ? sonar_propose(p, config, err) : offer(p, config, err);
 }
 
-static void tell(const sonar_pipeline *p, struct live *live) {
-    if (live->told || !live->reconfigured || !atomic_load(&live->adopted))
+static void log_adoption(const sonar_pipeline *p, struct live *live) {
+    if (live->logged || !live->reconfigured || !atomic_load(&live->adopted))
         return;
-    live->told = true;
+    live->logged = true;
     sonar_log(&p->host, SONAR_INFO, "configuration", "%s holds from sample %llu on",
               live->params->config_version, (unsigned long long)live->first_sample);
 }
@@ -291,7 +292,7 @@ void sonar_live_tick(sonar_pipeline *p) {
     struct live **at = &p->versions.latest;
     while (*at) {
         struct live *live = *at;
-        tell(p, live);
+        log_adoption(p, live);
         if (is_over(live)) {
             *at = live->older;
             destroy(live);
@@ -344,7 +345,7 @@ bool sonar_live_adopt(sonar_pipeline *p, const sonar_window *window) {
     fresh->first_sample = window->first_sample;
     atomic_store(&fresh->adopted, true);
     atomic_store(&before->retired,
-                 true); /* last, since the control thread may free it afterwards */
+                 true); /* last, because the control thread may free it afterwards */
     return restart;
 }
 

@@ -43,7 +43,7 @@ static bool offer(sonar_pipeline *p) {
     if (!p->versions.mask_wanted || sonar_letters_busy(p->ranks.change.letters))
         return false;
     if (sonar_pipeline_reconfigure(p, NULL, &err)) {
-        sonar_log(&p->host, SONAR_ERROR, err.where, "%s: the mask stays as it is", err.text);
+        sonar_log(&p->host, SONAR_ERROR, err.where, "%s: the mask does not change", err.text);
         return false;
     }
     p->versions.mask_wanted = false;
@@ -54,14 +54,14 @@ static const uint8_t *used_now(const sonar_pipeline *p) {
     return sonar_live_whole(p->versions.latest)->used;
 }
 
-void sonar_mask_tell(const sonar_pipeline *p) {
+void sonar_mask_log(const sonar_pipeline *p) {
     char sensors[120];
     sonar_element_health health;
     sonar_elements_read(p->judged, used_now(p), &health);
     sonar_channel_set_print(&health.masked_auto.sensors, sensors, sizeof sensors);
     sonar_log(&p->host, SONAR_WARN, "array.auto_mask",
-              health.masked_auto.sensors.count ? "the beams do without %u sensors: %s"
-                                               : "all sensors are back",
+              health.masked_auto.sensors.count ? "the beams leave out %u sensors: %s"
+                                               : "the beams use all sensors again",
               health.masked_auto.sensors.count, sensors);
 }
 
@@ -72,8 +72,8 @@ void sonar_mask_tick(sonar_pipeline *p, sonar_status *status) {
     status->params = sonar_params_tell(sonar_live_whole(p->versions.latest));
     if (p->judged)
         sonar_elements_read(p->judged, used_now(p), &status->elements);
-    if (changed && p->judged == p->elements) /* with ranks, once all have it */
-        sonar_mask_tell(p);
+    if (changed && p->judged == p->elements) /* with ranks, logged once all have it */
+        sonar_mask_log(p);
 }
 
 /* ---- data thread ----------------------------------------------------------------------------- */
@@ -85,8 +85,8 @@ static void measure(sonar_pipeline *p, const sonar_window *window, int64_t began
     sonar_latency_stage(p, SONAR_TIMED_HEALTH, began);
 }
 
-/* A window may be held as long as no other waits behind it. If one waits, the node is late already,
- * and holding the samples longer would lose those of later windows. */
+/* A window may be held as long as no other waits behind it. If one waits, the node is already late,
+ * and holding the samples longer would lose samples of later windows. */
 void sonar_mask_release(sonar_pipeline *p, const sonar_window *window) {
     const bool due = sonar_elements_due(p->elements, window->first_sample);
     if (due && !sonar_ingest_waiting(p->ingest)) {
@@ -125,7 +125,7 @@ sonar_code sonar_mask_share(sonar_pipeline *p, sonar_error *err) {
     }
     if (!any || !all || !offer[0].judged)
         return SONAR_OK;
-    const void *mine = sonar_elements_tell(p->elements);
+    const void *mine = sonar_elements_measures(p->elements);
     const sonar_code code = ranks->split.cluster->ops->gather(mine, size, ranks->measures, err);
     if (offer[p->place.rank].measured)
         sonar_elements_go_on(p->elements, began);

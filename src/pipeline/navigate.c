@@ -8,7 +8,7 @@ static int64_t duration_ns(const sonar_pipeline *p, double samples) {
     return (int64_t)llrint(samples / p->config->fs_hz * 1e9);
 }
 
-/* Of +x; NaN if unknown. */
+/* Heading of +x; NaN: unknown. */
 static double heading_at(sonar_pipeline *p, const sonar_config *config, int64_t utc_ns,
                          bool *navigated) {
     double deg;
@@ -17,7 +17,7 @@ static double heading_at(sonar_pipeline *p, const sonar_config *config, int64_t 
     return sonar_modulo_turn(deg + config->heading_offset_deg);
 }
 
-/* If a digitiser does not know the time, its samples are taken as sent at once. */
+/* If a digitiser does not know the time, its samples are assumed to arrive without delay. */
 static int64_t middle_of(const sonar_pipeline *p, const sonar_window *window) {
     const double length = (double)p->config->specs.window_length;
     if (window->utc_ns)
@@ -67,6 +67,6 @@ sonar_code sonar_pipeline_navigate(sonar_pipeline *p, const char *json, size_t b
     int64_t utc_ns = sonar_utc_ns();
     const sonar_code code = sonar_nav_parse(json, bytes, &utc_ns, &values, err);
     if (!code)
-        sonar_nav_tell(p->nav, "control", &values, utc_ns, true);
+        sonar_nav_store(p->nav, "control", &values, utc_ns, true);
     return code;
 }

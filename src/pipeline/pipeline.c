@@ -23,8 +23,8 @@ static sonar_code start_data_thread(sonar_pipeline *p, sonar_error *err) {
     return code;
 }
 
-/* Done last, when all memory of the threads exists, their stacks included: memory is locked where
- * it lies, and in huge pages where these were requested. */
+/* Done last, when all memory of the threads exists, including their stacks. Memory is locked where
+ * it is, in huge pages if these were requested. */
 static void lock_memory(sonar_pipeline *p) {
     if (!p->config->lock_memory)
         return;
@@ -57,8 +57,8 @@ static void await_drained(const sonar_pipeline *p, int64_t until_ns) {
         nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
 }
 
-/* Waiting windows are processed until the timeout; the window in work is then given up. False: the
- * thread is inside one long task and does not react. */
+/* Processes waiting windows until the timeout, and then discards the current one. False: the thread
+ * is inside one long task and does not react. */
 static bool end_data_thread(sonar_pipeline *p, int64_t until_ns) {
     enum { TASK_NS = 200000000 };
     atomic_store(&p->draining, true);
@@ -72,7 +72,7 @@ static bool end_data_thread(sonar_pipeline *p, int64_t until_ns) {
 }
 
 bool sonar_pipeline_stop(sonar_pipeline *p, int timeout_ms) {
-    enum { RECORDER_MS = 200 }; /* at least this long, for the last samples */
+    enum { RECORDER_MS = 200 }; /* the recorder gets at least this long for the last samples */
     int64_t until = sonar_monotonic_ns() + (int64_t)timeout_ms * 1000000;
     bool ended = true;
     sonar_health_end(&p->health, &p->host);
@@ -87,13 +87,13 @@ bool sonar_pipeline_stop(sonar_pipeline *p, int timeout_ms) {
                   "stopped in the middle of a window, which is not published");
     int64_t left_ms = (until - sonar_monotonic_ns()) / 1000000 - RECORDER_MS;
     if (p->output && !sonar_output_stop(p->output, left_ms > 0 ? (int)left_ms : 0)) {
-        sonar_log(&p->host, SONAR_WARN, "output",
-                  "readers keep the socket busy; it is left as it is");
+        sonar_log(&p->host, SONAR_WARN, "output", "readers keep the socket busy; it is not closed");
         ended = false;
     }
     left_ms = (until - sonar_monotonic_ns()) / 1000000;
     if (!sonar_recorder_stop(p->recorder, left_ms > RECORDER_MS ? (int)left_ms : RECORDER_MS)) {
-        sonar_log(&p->host, SONAR_WARN, "record", "the disk does not answer; the end is not there");
+        sonar_log(&p->host, SONAR_WARN, "record",
+                  "the disk does not answer; the end of the recording is missing");
         ended = false;
     }
     return ended;
@@ -101,7 +101,7 @@ bool sonar_pipeline_stop(sonar_pipeline *p, int timeout_ms) {
 
 /* ---- once a second --------------------------------------------------------------------------- */
 
-/* Time that the data thread has worked, including the window in work. If that window ends between
+/* Time that the data thread has worked, including the current window. If that window ends between
  * the two reads, its time is missing once; the value never decreases. */
 static uint64_t busy_until(const sonar_pipeline *p, int64_t now_ns) {
     uint64_t busy = atomic_load(&p->progress.busy_ns);
@@ -144,7 +144,7 @@ static void collect_progress(sonar_pipeline *p, sonar_status *status) {
 /* Memory and processor time of the process. */
 static void collect_process(sonar_pipeline *p, sonar_status *status) {
     status->resident_bytes = (double)sonar_resident_bytes();
-    if (p->config->lock_memory) /* locked address space may not all be resident */
+    if (p->config->lock_memory) /* address space that is locked need not be resident */
         status->locked_bytes = fmin((double)sonar_locked_bytes(), status->resident_bytes);
     status->data_priority = p->thread_started ? sonar_priority_of(p->thread) : 0;
     pthread_mutex_lock(&p->change.lock);
@@ -192,7 +192,7 @@ static void log_failure(sonar_pipeline *p) {
     atomic_store_explicit(&progress->failed_new, false, memory_order_release);
 }
 
-/* Whether the daemon can continue. `gave_up` and its reason were read before. */
+/* Whether the daemon can continue. `gave_up` and its reason are read before this call. */
 static sonar_code verdict(const sonar_pipeline *p, bool gave_up, sonar_error *err) {
     if (gave_up)
         return sonar_fail(err, p->place.ranks > 1 ? SONAR_ESTATE : SONAR_EUNAVAILABLE, "backend",
@@ -212,7 +212,7 @@ static sonar_code verdict(const sonar_pipeline *p, bool gave_up, sonar_error *er
 
 sonar_code sonar_pipeline_tick(sonar_pipeline *p, sonar_error *err) {
     sonar_status status = {0};
-    bool gave_up = atomic_load(&p->gave_up); /* first, so that the status has its reason */
+    bool gave_up = atomic_load(&p->gave_up); /* first, so that the status contains the reason */
     collect(p, &status);
     sonar_propose_attend(p);
     sonar_live_tick(p);
@@ -227,7 +227,8 @@ sonar_code sonar_pipeline_tick(sonar_pipeline *p, sonar_error *err) {
     return verdict(p, gave_up, err);
 }
 
-/* ---- what others ask ------------------------------------------------------------------------- */
+/* ---- queries
+ * ----------------------------------------------------------------------------------- */
 
 const sonar_status *sonar_pipeline_status(const sonar_pipeline *p) {
     return &p->status;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What a watchdog checks: each thread has made progress since it was fed last. A thread that waits
- * for samples or subscribers wakes up many times a second; within a long window the data thread
- * completes tasks of its stages. */
+/* Progress for a watchdog: every thread has made progress since the watchdog was last fed. A thread
+ * that waits for samples or subscribers wakes up many times a second; within a long window the data
+ * thread completes tasks of its stages. */
 #include "pipeline/internal.h"
 
 /* True if `now` differs from the count seen when the watchdog was fed. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Changes where several ranks share the array: the content of the letters (ranks/letters.h) by
- * which all ranks adopt a change with the same window, or none does. The root makes its own version
- * and writes the letter; every other rank makes the same version from the letter. */
+/* Changes if several ranks share the array: the content of the letters (ranks/letters.h). By them
+ * all ranks adopt a change with the same window, or none does. The root makes its own version and
+ * writes the letter; every other rank makes the same version from the letter. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +10,8 @@
 
 enum letter_kind { LETTER_VERSION = 1, LETTER_KEYS, LETTER_RECORD };
 
-/* The letter's body: for a version the text of its configuration, or nothing if that stays, and a
- * byte per sensor for the mask; for keys the keys. */
+/* The head of a letter. The body of a version is the text of its configuration (empty: unchanged)
+ * and a byte per sensor for the mask; the body of keys is the keys. */
 struct letter {
     uint32_t kind, text_bytes, mask_bytes;
     uint32_t keys[SONAR_DOMAINS]; /* number of keys of each side */
@@ -21,15 +21,15 @@ struct letter {
 
 /* ---- create ---------------------------------------------------------------------------------- */
 
-/* Number of keys there is room for: twice those at the start, and some. */
+/* Number of keys that fit: twice those at the start, and some. */
 static size_t most_keys(const sonar_config *c) {
     const sonar_keyring *ring = c->security.allowed;
     return 1024 + 2 * (ring[SONAR_SENDERS].count + ring[SONAR_READERS].count);
 }
 
-/* Room for any configuration that this one can become: every live option on one line, plus a number
- * per sensor for mask, gain or sensitivity and amplifier, phase and delay, each as long as a number
- * can be; and keys. */
+/* Size that any configuration fits into that this one can become: every live option on one line; a
+ * number per sensor, as long as a number can be, for mask, gain or sensitivity and amplifier, phase
+ * and delay; and keys. */
 static size_t room_for(const sonar_config *c) {
     enum { NUMBER_BYTES = 32, LISTS = 5, LINES = 32768 };
     size_t bytes = 0;
@@ -45,8 +45,8 @@ static void hold_version(void *ctx) {
         sonar_live_hold(p, p->ranks.change.made);
 }
 
-/* All ranks get the largest room that any of them computes, since defaults and keys may differ
- * between ranks. */
+/* All ranks allocate the largest size that any of them computes, because defaults and keys may
+ * differ between ranks. */
 sonar_code sonar_propose_create(sonar_pipeline *p, sonar_error *err) {
     struct proposal *c = &p->ranks.change;
     const sonar_code code = sonar_letters_create(p->ranks.split.cluster, room_for(p->whole),
@@ -107,7 +107,7 @@ const uint8_t *sonar_propose_mask(const sonar_pipeline *p) {
     return p->ranks.change.masks ? p->ranks.change.mask : NULL;
 }
 
-/* The configuration of a letter; the caller's to destroy. */
+/* The configuration of a letter; the caller destroys it. */
 static sonar_code read_config(const sonar_pipeline *p, const struct letter *head,
                               sonar_config **config, sonar_error *err) {
     const char *text = (const char *)body_of(&p->ranks.change);
@@ -129,7 +129,7 @@ static sonar_code read_config(const sonar_pipeline *p, const struct letter *head
     *config = NULL;
     return sonar_fail(err, SONAR_EINVAL, "configuration",
                       "read as 1-%.12s..., which rank 0 has read as 1-%.12s...: the ranks' sonard "
-                      "have to be of the same version",
+                      "must have the same version",
                       digest, head->digest);
 }
 
@@ -157,7 +157,8 @@ static void answer(sonar_pipeline *p) {
     sonar_letters_answer(c->letters, code ? why : NULL);
 }
 
-/* ---- what comes of it ------------------------------------------------------------------------ */
+/* ---- outcome
+ * ----------------------------------------------------------------------------------- */
 
 static void allow_keys(sonar_pipeline *p, const struct letter *head) {
     struct proposal *c = &p->ranks.change;
@@ -167,7 +168,8 @@ static void allow_keys(sonar_pipeline *p, const struct letter *head) {
         const sonar_keyring ring = {.count = head->keys[i],
                                     .key = (uint8_t(*)[SONAR_KEY_BYTES])(uintptr_t)key};
         if (sonar_pipeline_allow_side(p, (sonar_domain)i, &ring, &err))
-            sonar_log(&p->host, SONAR_ERROR, err.where, "%s: the keys of before hold", err.text);
+            sonar_log(&p->host, SONAR_ERROR, err.where, "%s: the previous keys stay in use",
+                      err.text);
     }
 }
 
@@ -180,20 +182,20 @@ static void hold(sonar_pipeline *p) {
         allow_keys(p, &head);
     if (head.kind == LETTER_RECORD && p->recorder)
         sonar_recorder_ask(p->recorder, head.record);
-    if (c->tells_mask)
-        sonar_mask_tell(p);
+    if (c->logs_mask)
+        sonar_mask_log(p);
 }
 
 /* The change was refused or withdrawn. */
 static void forget(sonar_pipeline *p, const char *why) {
     struct proposal *c = &p->ranks.change;
-    if (c->made && sonar_is_root(p) && !c->tells_mask)
+    if (c->made && sonar_is_root(p) && !c->logs_mask)
         c->made->plan->owned = NULL; /* the configuration belongs to the caller again */
     if (c->made)
         sonar_live_drop(p, c->made);
-    if (!c->tells_mask)
+    if (!c->logs_mask)
         return;
-    sonar_log(&p->host, SONAR_ERROR, "array.auto_mask", "%s: the mask stays as it is", why);
+    sonar_log(&p->host, SONAR_ERROR, "array.auto_mask", "%s: the mask does not change", why);
     p->versions.mask_wanted = true;
 }
 
@@ -205,7 +207,7 @@ static void finish(sonar_pipeline *p) {
     else
         forget(p, sonar_letters_refusal(c->letters));
     c->made = NULL;
-    c->tells_mask = false;
+    c->logs_mask = false;
     sonar_letters_close(c->letters);
     sonar_live_tick(p);
 }
@@ -244,14 +246,14 @@ static sonar_code begin(sonar_pipeline *p, sonar_config *config, sonar_error *er
     sonar_code code = sonar_live_make(p, config, &c->made, err);
     if (!code)
         code = write_version(p, config, err);
-    c->tells_mask = !config;
+    c->logs_mask = !config;
     if (!code) {
         sonar_letters_send(c->letters);
         return SONAR_OK;
     }
     forget(p, err->text);
     c->made = NULL;
-    c->tells_mask = false;
+    c->logs_mask = false;
     return code;
 }
 
@@ -270,7 +272,7 @@ sonar_code sonar_propose_keys(sonar_pipeline *p, const sonar_security *security,
     if (ring[SONAR_SENDERS].count + ring[SONAR_READERS].count > most_keys(p->whole))
         return sonar_fail(
             err, SONAR_EINVAL, "security",
-            "%zu keys of allow_senders and %zu of allow_readers were read, and several "
+            "%zu keys of allow_senders and %zu of allow_readers were read, but several "
             "ranks have room for %zu: fewer, or a restart",
             ring[SONAR_SENDERS].count, ring[SONAR_READERS].count, most_keys(p->whole));
     await_earlier(p);

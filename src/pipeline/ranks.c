@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* The data thread's rounds where several ranks share the array. Each rank takes the windows of its
- * own channels from its ingest. In rounds the ranks agree which window is next (ranks/agree.h), and
- * all process it, also a rank without samples of it, because every exchange is collective. While
- * the root refines detections, the others compute the evaluations it asks for. During the run only
- * the data thread communicates with the other ranks. */
+ * own channels from its ingest. In rounds the ranks agree which window is next (ranks/agree.h). All
+ * ranks process it, even a rank without samples of it, because every exchange is collective. While
+ * the root refines detections, the others compute the evaluations that it asks for. During the run
+ * only the data thread communicates with the other ranks. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -14,7 +14,7 @@
 
 /* ---- create ---------------------------------------------------------------------------------- */
 
-/* Ranks with different files would compute different things. */
+/* Ranks with different configurations would compute different things. */
 static sonar_code compare_files(const sonar_config *c, sonar_error *err) {
     enum { BYTES = sizeof c->digest };
     char digest[SONAR_RANKS_MOST][BYTES];
@@ -143,13 +143,13 @@ static const sonar_cluster_ops *ops(const sonar_pipeline *p) {
 
 enum { TELL_NS = 500000000 };
 
-/* The root takes a result before the window begins, because all ranks have to know what is wanted.
- */
+/* The root takes a result before the window begins, because all ranks have to know which topics are
+ * wanted. */
 static void prepare(sonar_pipeline *p, sonar_offer *offer) {
     struct ranks *ranks = &p->ranks;
     if (!sonar_is_root(p))
         return;
-    offer->asks = sonar_monotonic_ns() - ranks->told_ns >= TELL_NS;
+    offer->asks = sonar_monotonic_ns() - ranks->reported_ns >= TELL_NS;
     if (!ranks->result)
         ranks->result = sonar_result_find(p);
     offer->blocked = !ranks->result && p->config->overload == SONAR_BLOCK;
@@ -161,8 +161,7 @@ static void make_offer(sonar_pipeline *p, sonar_offer *offer) {
     struct ranks *ranks = &p->ranks;
     const sonar_window *w = &ranks->window;
     memset(offer, 0, sizeof *offer);
-    offer->draining =
-        atomic_load(&p->draining); /* read before taking: if it is set, no window comes later */
+    offer->draining = atomic_load(&p->draining); /* read first: if it is set, no window follows */
     offer->stopping = atomic_load(&p->stopping);
     offer->channels = ranks->channels_used;
     offer->measured = sonar_elements_measured(p->elements);
@@ -222,15 +221,15 @@ static void make_report(const sonar_pipeline *p, struct report *t) {
     t->status.windows_dropped = ranks->windows_foreign;
 }
 
-/* Keeps the reports for the control thread, which holds the lock briefly once a second; if it does,
- * the next reports are kept instead. */
+/* Keeps the reports for the control thread, which holds the lock briefly once a second. While it
+ * does, these reports are skipped; the next ones are kept. */
 static void keep_reports(sonar_pipeline *p, const struct report *report) {
     struct ranks *ranks = &p->ranks;
     int64_t least_ns = INT64_MAX;
     if (pthread_mutex_trylock(&ranks->lock))
         return;
-    ranks->told = true;
-    ranks->told_ns = sonar_monotonic_ns();
+    ranks->reported = true;
+    ranks->reported_ns = sonar_monotonic_ns();
     ranks->counters = (sonar_ingest_counters){0};
     for (size_t r = 0; r < ranks->agree.ranks; r++) {
         ranks->status[r] = report[r].status;
@@ -238,7 +237,7 @@ static void keep_reports(sonar_pipeline *p, const struct report *report) {
         if (report[r].since_frame_ns >= 0 && report[r].since_frame_ns < least_ns)
             least_ns = report[r].since_frame_ns;
     }
-    ranks->counters.last_frame_ns = least_ns < INT64_MAX ? ranks->told_ns - least_ns : 0;
+    ranks->counters.last_frame_ns = least_ns < INT64_MAX ? ranks->reported_ns - least_ns : 0;
     ranks->counters.windows_dropped[SONAR_WINDOW_MISSING] += ranks->windows_missing;
     pthread_mutex_unlock(&ranks->lock);
 }
@@ -257,7 +256,7 @@ void sonar_ranks_read(sonar_pipeline *p, sonar_status *status) {
     if (!ranks->split.cluster || !sonar_is_root(p))
         return;
     pthread_mutex_lock(&ranks->lock);
-    if (ranks->told) {
+    if (ranks->reported) {
         status->ingest = ranks->counters;
         status->ranks = ranks->agree.ranks;
         memcpy(status->rank, ranks->status, status->ranks * sizeof *status->rank);
@@ -332,8 +331,8 @@ static sonar_code end(sonar_pipeline *p, sonar_code code, bool *cancelled, sonar
     return sonar_is_root(p) ? ask(p, SONAR_ENGINE_CBF, 0, NULL, err) : answer(p, err);
 }
 
-/* After a failure the ranks no longer agree on their state, so the only way is to end: this program
- * exits, and mpirun ends the others. */
+/* After a failure the ranks no longer agree on their state, so this program has to exit, and mpirun
+ * ends the others. */
 static bool give_up(sonar_pipeline *p, const sonar_error *why) {
     pthread_mutex_lock(&p->change.lock);
     snprintf(p->change.text, sizeof p->change.text, "rank %zu failed: %.60s: %.100s", p->place.rank,
@@ -356,7 +355,7 @@ static enum next take(sonar_pipeline *p, const sonar_verdict *v, struct turn *tu
     turn->window.missing = ranks->missing;
     turn->samples = present ? &ranks->window : NULL;
     if (!(turn->window.missing_mean <=
-          p->config->max_missing_share)) { /* also where no channel is used */
+          p->config->max_missing_share)) { /* also if no channel is used */
         ranks->windows_missing++;
         if (present)
             release(p);
@@ -387,7 +386,7 @@ static void wait_for_more(sonar_pipeline *p) {
         sonar_wake_wait(sonar_ingest_fd(p->ingest), LOOK_UP_MS);
 }
 
-/* Exchanges the offers, and does what they ask for. */
+/* Exchanges the offers and does what they ask for. */
 static sonar_code share_offers(sonar_pipeline *p, sonar_error *err) {
     sonar_offer mine;
     make_offer(p, &mine);

@@ -32,7 +32,7 @@ static void put_numbers(FILE *to, const char *name, const double *value, size_t 
     fputc(']', to);
 }
 
-/* Each sensor as the daemon knows it, in the array's own frame and with its channel there. */
+/* Each sensor as the daemon knows it, in the array's own frame, with its channel there. */
 static void put_sensors(FILE *to, const sonar_config *c, size_t first_channel) {
     fputs(",\n \"sonar:sensors\": {\"channel\": [", to);
     for (size_t s = 0; s < c->sensors; s++)
@@ -73,8 +73,8 @@ static void put_about(FILE *to, const sonar_pipeline *p, const sonar_config *c) 
     put_sensors(to, c, first);
 }
 
-/* Of every channel. The extension's axes are x forward, y to the left and z up, ours x forward, y
- * to the right and z down. */
+/* The geometry of every channel. The extension's axes are x forward, y to the left and z up;
+ * sonard's are x forward, y to the right and z down. */
 static void put_geometry(FILE *to, const sonar_config *c) {
     size_t *sensor = sonar_alloc(c->channels, sizeof *sensor);
     if (!sensor)
@@ -134,11 +134,11 @@ static sonar_code find_directory(const sonar_config *c, char path[PATH_MAX], son
     }
     if (!c->state_dir)
         return sonar_fail(err, SONAR_EINVAL, "record.directory",
-                          "it is not set, and neither is runtime.state_dir: there is no place for "
+                          "neither it nor runtime.state_dir is set, so there is no place for "
                           "recordings");
     snprintf(path, PATH_MAX, "%s/recordings", c->state_dir);
     if (mkdir(path, 0750) && errno != EEXIST)
-        return sonar_fail(err, SONAR_EUNAVAILABLE, "record.directory", "%s cannot be made: %s",
+        return sonar_fail(err, SONAR_EUNAVAILABLE, "record.directory", "%s cannot be created: %s",
                           path, strerror(errno));
     return SONAR_OK;
 }
@@ -159,7 +159,7 @@ static sonar_recorder_spec spec_of(const sonar_config *c) {
                                  .topics = c->record_topics & c->output_topics};
 }
 
-/* A rank uses its share of the memory and its own file name, since it must not touch segments of
+/* A rank uses its share of the memory and its own file name, because it must not delete segments of
  * other ranks. */
 static void make_part(const sonar_pipeline *p, sonar_recorder_spec *spec, char *name, size_t size) {
     if (!is_part(p))
@@ -218,13 +218,13 @@ void sonar_record_describe(sonar_pipeline *p, const struct plan *plan) {
         code = sonar_recorder_describe(p->recorder, made.about, made.geometry, &err);
     free_texts(&made);
     if (code)
-        sonar_log(&p->host, SONAR_WARN, "record", "metadata stay those of before: %s", err.text);
+        sonar_log(&p->host, SONAR_WARN, "record", "the metadata do not change: %s", err.text);
 }
 
 sonar_code sonar_pipeline_record(sonar_pipeline *p, bool record, sonar_error *err) {
     if (!p->recorder)
         return sonar_fail(err, SONAR_EINVAL, "record",
-                          "record.what is off; the configuration has to say raw or spectra");
+                          "record.what is off; the configuration must set it to raw or spectra");
     if (p->ranks.split.cluster)
         return sonar_propose_record(p, record, err);
     sonar_recorder_ask(p->recorder, record);

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Recovery from a backend that fails in the middle of the stream. Here the data thread allocates,
- * logs and takes a lock, which it does nowhere else. This costs no more than the failure itself:
- * ingest continues, and windows that queue up meanwhile are treated as in any other overload. */
+ * logs and takes a lock, which it does nowhere else during the stream. This costs no more than the
+ * failure itself: ingest continues, and windows that queue up during recovery are treated as in any
+ * other overload. */
 #include <stdio.h>
 
 #include "pipeline/internal.h"
 
-/* A backend that fails again within this many windows after a restart is given up. */
+/* A backend that fails again within this many windows after a restart is not used again. */
 enum { TRIAL_WINDOWS = 100 };
 
-static void tell(sonar_pipeline *p, const char *what, const sonar_error *why) {
+static void log_change(sonar_pipeline *p, const char *what, const sonar_error *why) {
     struct change *change = &p->change;
     pthread_mutex_lock(&change->lock);
     if (p->engine)
@@ -24,7 +25,7 @@ static bool on_trial(const sonar_pipeline *p, uint64_t windows) {
 }
 
 static bool give_up(sonar_pipeline *p, const char *what, const sonar_error *why) {
-    tell(p, what, why);
+    log_change(p, what, why);
     atomic_store(&p->gave_up, true);
     return false;
 }
@@ -36,7 +37,7 @@ static bool use_cpu(sonar_pipeline *p, const sonar_error *why) {
     const sonar_backend *const place[SONAR_ENGINE_STAGES] = {cpu, cpu, cpu};
     if (sonar_pipeline_make_engine(p, place, SONAR_PLAN_STABLE, &err))
         return give_up(p, "failed, and the CPU cannot take over", &err);
-    tell(p, "the CPU has taken over", why);
+    log_change(p, "the CPU has taken over", why);
     return true;
 }
 
@@ -65,6 +66,6 @@ bool sonar_pipeline_recover(sonar_pipeline *p, const sonar_error *why) {
         return use_cpu(p, &again);
     p->rebuilt = true;
     p->rebuilt_at_window = windows;
-    tell(p, "set up again after a failure", why);
+    log_change(p, "set up again after a failure", why);
     return true;
 }

@@ -8,13 +8,14 @@
 #include "status/topic.h"
 #include "pipeline/internal.h"
 
-/* Surfaces sent with each window may be needed by others. */
+/* True if a surface may be wanted; surfaces sent with each window may also be needed to compute
+ * others. */
 static bool may_be_asked_for(const sonar_config *c, int surface) {
     return sonar_topic_table[surface].when != SONAR_EACH_NAMED ||
            c->output_topics & SONAR_WANT(surface);
 }
 
-/* Surfaces that may be asked for, in memory that the backend at start copies to. */
+/* Allocates the surfaces that may be wanted, in memory to which the backend at start copies. */
 static sonar_code make_result(sonar_pipeline *p, sonar_result *result, sonar_error *err) {
     const sonar_backend *owner = p->choice.backend;
     sonar_code code = SONAR_OK;

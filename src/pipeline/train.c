@@ -8,8 +8,8 @@
 #include "pipeline/internal.h"
 
 typedef struct session {
-    const sonar_config *config; /* of what this process has of the array */
-    sonar_config_part *part;    /* which is this part; NULL: all of it */
+    const sonar_config *config; /* configuration of this process's part of the array */
+    sonar_config_part *part;    /* that part; NULL: the whole array */
     void (*log)(void *ctx, sonar_level level, const char *where, const char *text);
     void *log_ctx;
     sonar_pool *pool;
@@ -32,8 +32,8 @@ static const sonar_rank_place *place_of(const sonar_config *c) {
     return c->cluster ? &c->cluster->place : NULL;
 }
 
-/* Mirror images of a part's sensors may belong to another rank, so the part is timed without them.
- */
+/* Mirror images of a part's sensors may belong to another rank, so the part is timed without
+ * them. */
 static sonar_code take_part(const sonar_config *whole, session *s, sonar_error *err) {
     const sonar_rank_place *place = place_of(whole);
     s->config = whole;
@@ -84,13 +84,13 @@ sonar_train_setup sonar_pipeline_setup(const sonar_config *c, const sonar_host *
     return setup;
 }
 
-/* Finds out before the work whether its result can be stored. */
+/* Checks, before training, whether the result can be stored. */
 static sonar_code check_place(const sonar_config *config, char *path, size_t size,
                               sonar_error *err) {
     if (sonar_train_path(config->state_dir, place_of(config), path, size))
         return SONAR_OK;
     return sonar_fail(err, SONAR_EINVAL, "runtime.state_dir",
-                      "is not set (or too long): there is nowhere to keep the trained table");
+                      "is not set (or too long), so the trained table cannot be stored");
 }
 
 static sonar_code train(session *s, const char *path, FILE *to, sonar_error *err) {
@@ -129,7 +129,8 @@ sonar_code sonar_pipeline_train(const sonar_config *config,
     return code;
 }
 
-/* ---- in the middle of a run ------------------------------------------------------------------ */
+/* ---- during a run
+ * -------------------------------------------------------------------------------- */
 
 sonar_code sonar_pipeline_ask_training(sonar_pipeline *p, sonar_error *err) {
     char path[4200];
@@ -142,21 +143,21 @@ sonar_code sonar_pipeline_ask_training(sonar_pipeline *p, sonar_error *err) {
     if (code)
         return code;
     if (atomic_load(&p->training_since_ns))
-        return sonar_fail(err, SONAR_ESTATE, "train", "training is under way already");
+        return sonar_fail(err, SONAR_ESTATE, "train", "a training is in progress already");
     atomic_store(&p->training_since_ns, sonar_monotonic_ns());
     sonar_wake_signal(sonar_ingest_fd(p->ingest));
     return SONAR_OK;
 }
 
-/* Each look at the clock is progress, for the watchdog. */
+/* Each reading of the clock counts as progress for the watchdog. */
 static int64_t progressing(void *ctx) {
     sonar_pipeline *p = ctx;
     atomic_fetch_add_explicit(&p->progress.rounds, 1, memory_order_relaxed);
     return sonar_monotonic_ns();
 }
 
-/* The backend at start stays open as long as the pipeline, since it owns the ring and the results.
- */
+/* The backend of the start stays open as long as the pipeline, because it owns the ring and the
+ * results. */
 static sonar_code train_and_choose(sonar_pipeline *p, sonar_error *err) {
     char path[4200];
     sonar_train_table *table = NULL;
@@ -169,7 +170,7 @@ static sonar_code train_and_choose(sonar_pipeline *p, sonar_error *err) {
         code = sonar_train_run(&setup, &clock, &table, err);
     if (!code &&
         sonar_pool_cancelled(p->pool)) /* the measurement was cut off and its times are invalid */
-        code = sonar_fail(err, SONAR_ESTATE, "train", "given up, as the daemon stops");
+        code = sonar_fail(err, SONAR_ESTATE, "train", "stopped, because the daemon stops");
     if (!code)
         code = sonar_train_save(table, path, err);
     free(table);
@@ -189,12 +190,13 @@ bool sonar_pipeline_retrain(sonar_pipeline *p) {
     sonar_engine_destroy(p->engine); /* a device may not have memory for two engines */
     p->engine = NULL;
     if (train_and_choose(p, &err))
-        sonar_log(&p->host, SONAR_ERROR, "train", "%s: %s; what was chosen before stays", err.where,
-                  err.text);
+        sonar_log(&p->host, SONAR_ERROR, "train", "%s: %s; the previous choices stay in use",
+                  err.where, err.text);
     else
         sonar_log(&p->host, SONAR_INFO, "train", "%s: %s", p->retrained->source,
                   p->retrained->backend.reason);
-    /* When the daemon stops, no engine is made again; without one the data thread has to end. */
+    /* If the daemon stops, no engine is created again, and without one the data thread has to
+     * end. */
     const bool good = !sonar_pool_cancelled(p->pool) && sonar_pipeline_renew(p);
     p->versions.mvdr_restarted = p->config->specs.mvdr_enabled;
     atomic_store(&p->training_since_ns, 0);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Old segments make room for new ones. Only files that bear a recorder's own names are touched. */
+/* Deletes old segments to make room for new ones. Only files with a recorder's own names are
+ * touched. */
 #include <ctype.h>
 #include <dirent.h>
 #include <fcntl.h>
@@ -10,11 +11,12 @@
 
 #include "record/segment.h"
 
-enum { STEM_TAIL = 21 };                        /* "-20260102T030405.678Z" */
-enum { DELETED_MOST = 1024 };                   /* segments in one call: samples wait for it */
-static const int64_t future_ns = 3600000000000; /* so far ahead no clock that is set is */
+enum { STEM_TAIL = 21 };      /* "-20260102T030405.678Z" */
+enum { DELETED_MOST = 1024 }; /* segments deleted in one call, because samples wait meanwhile */
+static const int64_t future_ns = 3600000000000; /* a segment's name more than this ahead of the
+                                                   clock means that the clock was or is wrong */
 
-/* The four a segment may have; the first two are data. */
+/* The four files that a segment may have; the first two are data. */
 static const char *const ending[] = {".sigmf-data", ".sonar-spectra", ".sigmf-meta",
                                      ".sonar-index"};
 enum { ENDINGS = 4, DATA_ENDINGS = 2 };
@@ -22,12 +24,12 @@ enum { ENDINGS = 4, DATA_ENDINGS = 2 };
 typedef struct kept {
     char stem[SONAR_SEGMENT_NAME];
     uint64_t bytes;
-    int64_t utc_ns; /* written last */
-    size_t rank;    /* in the order of writing; 0: not known */
+    int64_t utc_ns; /* when it was last written */
+    size_t rank;    /* position in the order of writing; 0: unknown */
     bool future;    /* the name is later than the clock, which was wrong then or is now */
 } kept;
 
-/* Does `stem` end as sonar_segment_stem makes it? */
+/* True if `stem` ends as sonar_segment_stem makes it. */
 static bool is_time(const char *tail) {
     static const char form[] = "-00000000T000000.000Z";
     for (size_t i = 0; i < STEM_TAIL; i++)
@@ -36,7 +38,7 @@ static bool is_time(const char *tail) {
     return tail[STEM_TAIL] == '\0';
 }
 
-/* The stem of a data file of this name into `stem`. */
+/* Writes the stem of a data file of this name to `stem`; false if the file is not one. */
 static bool is_ours(const char *file, const char *name, char stem[SONAR_SEGMENT_NAME]) {
     const size_t n = strlen(name), length = strlen(file);
     if (strncmp(file, name, n) != 0 || length >= SONAR_SEGMENT_NAME || length < n + STEM_TAIL)
@@ -50,8 +52,9 @@ static bool is_ours(const char *file, const char *name, char stem[SONAR_SEGMENT_
     return false;
 }
 
-/* What is not known to the list was there before it, or was copied here. Of that, names of the
- * future come first: whatever is recorded from now on is newer. */
+/* Segments that the list does not have are older than the list, or were copied here; they come
+ * first. Among them, names later than the clock come first, because every later recording is
+ * newer. */
 static int oldest_first(const void *a, const void *b) {
     const kept *x = a, *y = b;
     if (x->rank != y->rank)
@@ -59,7 +62,7 @@ static int oldest_first(const void *a, const void *b) {
     return x->future != y->future ? y->future - x->future : strcmp(x->stem, y->stem);
 }
 
-/* All segments of this name but the open one; free() them. */
+/* All segments of this name except the open one; to be released with free(). */
 static kept *list(int directory, const char *name, const char *open, size_t *count) {
     char now[SONAR_SEGMENT_NAME];
     sonar_segment_stem(name, sonar_utc_ns() + future_ns, now);
@@ -89,7 +92,7 @@ static kept *list(int directory, const char *name, const char *open, size_t *cou
     return all;
 }
 
-/* The data last: what is left over after a loss of power is found again. */
+/* Deletes the data file last, so that after a power failure the segment is still found. */
 static void delete_files(int directory, const char *stem) {
     char name[SONAR_SEGMENT_NAME + 32];
     for (int e = ENDINGS; e-- > 0;) {
@@ -98,7 +101,7 @@ static void delete_files(int directory, const char *stem) {
     }
 }
 
-/* The oldest first. A list with many lines of segments that have gone is written again. */
+/* Sorts, oldest first. Rewrites the list if many of its lines belong to deleted segments. */
 static void sort(int directory, const char *name, const char *open, kept *all, size_t count) {
     enum { SPARE_LINES = 64 };
     sonar_order order;
@@ -124,7 +127,7 @@ sonar_kept sonar_keep(int directory, const char *name, const char *open, uint64_
                       double keep_s) {
     size_t count;
     uint64_t bytes = 0;
-    sonar_kept told = {0};
+    sonar_kept result = {0};
     kept *all = list(directory, name, open, &count);
     for (size_t i = 0; i < count; i++)
         bytes += all[i].bytes;
@@ -133,14 +136,14 @@ sonar_kept sonar_keep(int directory, const char *name, const char *open, uint64_
     const int64_t now_ns = sonar_utc_ns();
     for (size_t i = 0; i < count; i++) {
         const bool old = keep_s > 0 && (double)(now_ns - all[i].utc_ns) * 1e-9 > keep_s;
-        if (told.deleted < DELETED_MOST && (old || (keep_bytes && bytes > keep_bytes))) {
+        if (result.deleted < DELETED_MOST && (old || (keep_bytes && bytes > keep_bytes))) {
             delete_files(directory, all[i].stem);
             bytes -= all[i].bytes;
-            told.deleted++;
+            result.deleted++;
         } else {
-            told.future += all[i].future;
+            result.future += all[i].future;
         }
     }
     free(all);
-    return told;
+    return result;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Published messages into pieces, and what stands in front of each in the file. */
+/* Puts published messages into pieces, each with a head in front of it as in the file. */
 #include <endian.h>
 #include <string.h>
 #include <time.h>
@@ -30,7 +30,8 @@ unsigned sonar_message_head_version(const uint8_t bytes[SONAR_MESSAGE_HEAD_BYTES
 bool sonar_message_head_decode(const uint8_t bytes[SONAR_MESSAGE_HEAD_BYTES],
                                sonar_message_head *head) {
     const uint64_t most = (uint64_t)1 << 40;
-    const int64_t utc_most_ns = 4000000000000000000; /* no difference of two overflows */
+    const int64_t utc_most_ns =
+        4000000000000000000; /* limit at which differences of two times cannot overflow */
     uint32_t topic, header;
     uint64_t array, utc;
     memcpy(&topic, bytes + 8, 4);
@@ -46,7 +47,7 @@ bool sonar_message_head_decode(const uint8_t bytes[SONAR_MESSAGE_HEAD_BYTES],
 
 /* ---- output thread --------------------------------------------------------------------------- */
 
-/* Bytes into pieces of one message. */
+/* The bytes of one message, written to pieces. */
 typedef struct run {
     sonar_pieces *pieces;
     sonar_piece *piece;
@@ -70,7 +71,7 @@ static void put(run *r, const void *data, size_t bytes) {
     }
 }
 
-/* Only this thread takes empty pieces, so those counted here are there. */
+/* Only this thread takes empty pieces, so the pieces counted here stay available. */
 void sonar_messages_take(sonar_pieces *p, sonar_surface surface, const char *header,
                          const void *data, size_t bytes) {
     const char *topic = sonar_topic_name(surface);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Segments are named by the clock, which may have been wrong; a list beside them, a line for each,
- * has the order in which they were written. What is read of it is only compared with names. */
+/* Segments are named by the clock, which may have been wrong. A list in a file beside them has a
+ * line for each, in the order in which they were written. Its content is only compared with
+ * names. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -29,7 +30,7 @@ static bool put_line(int fd, const char *stem) {
 
 /* ---- read ------------------------------------------------------------------------------------ */
 
-/* The whole list, zero-terminated; NULL: there is none that can be read. */
+/* The whole list, zero-terminated; NULL: it does not exist or cannot be read. */
 static char *read_list(int directory, const char *name) {
     char path[LIST_NAME];
     struct stat file;
@@ -46,7 +47,7 @@ static char *read_list(int directory, const char *name) {
     return text;
 }
 
-/* By name, and of one name the line that was written last first. */
+/* Sorts by name, and lines of one name by the order of writing, last first. */
 static int by_stem(const void *a, const void *b) {
     const struct sonar_order_line *x = a, *y = b;
     const int names = strcmp(x->stem, y->stem);
@@ -60,7 +61,8 @@ void sonar_order_read(int directory, const char *name, sonar_order *order) {
         lines += *at == '\n';
     order->line = lines ? malloc(lines * sizeof *order->line) : NULL;
     char *at = order->text;
-    for (size_t i = 0; order->line && i < lines; i++) { /* one cut off at the end is none */
+    for (size_t i = 0; order->line && i < lines;
+         i++) { /* an incomplete line at the end is ignored */
         char *end = strchr(at, '\n');
         *end = '\0';
         order->line[i] = (struct sonar_order_line){at, i + 1};

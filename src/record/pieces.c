@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* A sixteenth of a second of samples: little is lost with the process, and a row is long enough to
- * be copied at once. */
+/* A piece has a sixteenth of a second of samples: little is lost with the process, and a row is
+ * long enough to be copied at once. */
 void sonar_pieces_plan(const sonar_recorder_spec *spec, sonar_pieces *pieces) {
     const bool raw = spec->kind == SONAR_RECORD_RAW;
     pieces->channels = spec->channels;
@@ -52,8 +52,8 @@ void sonar_pieces_destroy(sonar_pieces *p) {
     free(p->lack);
 }
 
-/* Has room: there are as many places as pieces. The recorder looks by itself in good time, unless
- * much comes at once. */
+/* The ring cannot be full, because it has as many places as there are pieces. The recorder polls
+ * often enough by itself; it is woken only if much data arrives at once. */
 void sonar_pieces_hand_over(sonar_pieces *p, sonar_piece *piece) {
     sonar_ring_push(p->filled, piece);
     if (sonar_ring_count(p->filled) >= p->count / 4)

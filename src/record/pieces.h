@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Pieces of what is recorded, on their way between the thread that fills them and the recorder's,
- * and back. Inside src/record only. */
+/* Pieces of recorded data, passed between the filling thread and the recorder's thread, and back.
+ * Inside src/record only. */
 #ifndef SONAR_RECORD_PIECES_H
 #define SONAR_RECORD_PIECES_H
 
@@ -14,10 +14,10 @@ enum { SONAR_MESSAGE_PIECE_BYTES = 1 << 16, SONAR_PIECES_LEAST = 8 };
 typedef struct sonar_piece {
     uint8_t *bytes;
     /* samples: rows [channel][sonar_pieces.samples], the first `about.samples` of each */
-    sonar_stretch about; /* but for its ring */
+    sonar_stretch about; /* without its ring */
     size_t lacks;
     sonar_lack *lack; /* [sonar_stretch_lacks_most] */
-    /* messages: part of one */
+    /* messages: used bytes, which may be a part of a message */
     size_t used;
     bool begins, ends;
     sonar_surface surface;
@@ -27,23 +27,24 @@ typedef struct sonar_piece {
 
 typedef struct sonar_pieces {
     size_t count, channels, width; /* bytes of a sample */
-    size_t samples;                /* a channel, of one piece */
+    size_t samples;                /* samples per channel of one piece */
     size_t piece_bytes, lacks_most;
     double ns_a_sample;
     sonar_piece *piece; /* [count] */
     uint8_t *bytes;     /* [count][piece_bytes] */
     sonar_lack *lack;   /* [count][lacks_most] */
     sonar_ring *empty, *filled;
-    int wake;                        /* eventfd of the recorder's thread */
-    atomic_bool wanted;              /* the recorder takes them now */
-    _Atomic uint64_t flushes;        /* by the filling thread: whatever it held is handed over */
-    sonar_piece *open;               /* the filling thread's: not full yet */
+    int wake;           /* eventfd of the recorder's thread */
+    atomic_bool wanted; /* the recorder wants pieces now */
+    _Atomic uint64_t
+        flushes; /* counted by the filling thread, each time it has handed over all that it held */
+    sonar_piece *open;               /* the filling thread's piece that is not full yet */
     sonar_record_counters *counters; /* dropped[SONAR_RECORD_SLOW] is the filling thread's */
 } sonar_pieces;
 
-/* Samples and bytes of one piece and how many there are, of a spec. */
+/* Computes the number of pieces, and samples and bytes of one, for a spec. */
 void sonar_pieces_plan(const sonar_recorder_spec *spec, sonar_pieces *pieces);
-/* False: no memory, or no descriptor. destroy in any case. */
+/* False: no memory, or no descriptor. Call destroy in any case. */
 bool sonar_pieces_create(sonar_pieces *pieces);
 void sonar_pieces_destroy(sonar_pieces *pieces);
 

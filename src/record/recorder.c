@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The recorder's thread, and what others ask of it. */
+/* The recorder's thread, and the functions by which others control it. */
 #include "record/record.h"
 
 #include <errno.h>
@@ -17,14 +17,14 @@
 enum { TURN_MS = 100, BATCH = 64 };
 static const int64_t sync_every_ns = 500000000, look_every_ns = 5000000000, grace_ns = 1000000000;
 
-/* What the metadata contain beside the samples' own facts. */
+/* The metadata, without the facts that follow from the samples. */
 typedef struct description {
     char *about, *geometry;
 } description;
 
 struct sonar_recorder {
     sonar_recorder_spec spec; /* its texts are not valid after create */
-    char name[80];            /* fit for a file's */
+    char name[80];            /* suitable for a file name */
     const sonar_host *host;
     char *path; /* of the folder */
     int directory;
@@ -36,24 +36,24 @@ struct sonar_recorder {
     atomic_bool asked, leaving;
     _Atomic int64_t deadline_ns;
 
-    pthread_mutex_t lock; /* the three below; held for a copy only */
-    description fresh;    /* to be taken over, or NULL */
+    pthread_mutex_t lock; /* protects the three members below; held only for copying */
+    description fresh;    /* to be adopted, or NULL */
     char file[SONAR_RECORD_TEXT], why[SONAR_RECORD_TEXT];
-    bool failed; /* why it does not record, until it is asked again */
+    bool failed; /* the reason why it does not record, until it is started again */
 
     /* the recorder's thread */
     description now;
     sonar_segment segment;
     size_t batched;
-    sonar_piece *batch[BATCH]; /* booked, and not written yet */
+    sonar_piece *batch[BATCH]; /* booked and not yet written */
     bool recording, stopping;
-    uint64_t flushes; /* of the filling thread when stopping began */
+    uint64_t flushes; /* flushes of the filling thread when stopping began */
     int64_t stopping_ns, synced_ns, looked_ns;
 };
 
 /* ---- create and destroy ---------------------------------------------------------------------- */
 
-/* Letters, digits and a few signs are good in a file's name. */
+/* Keeps letters, digits and a few signs; a file name may have these. */
 static void make_name(const char *from, char name[80]) {
     size_t n = 0;
     for (; *from && n + 1 < 80; from++)
@@ -80,13 +80,13 @@ static bool copy(const char *about, const char *geometry, description *to) {
 
 /* A hint at the service's unit, if that may be the cause. */
 static const char *remedy(int why) {
-    return why == EROFS    ? "; ReadWritePaths= of a service's unit has to name the folder"
+    return why == EROFS    ? "; ReadWritePaths= of a service's unit must name the folder"
            : why == EACCES ? "; its owner, or a group of it, must be the daemon's "
                              "(SupplementaryGroups= of a service's unit)"
                            : "";
 }
 
-/* The folder that has the path now: another one may have taken its place. */
+/* Opens the folder that the path names now; it may have been replaced. */
 static sonar_code open_directory(sonar_recorder *r, sonar_error *err) {
     const int directory = open(r->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (directory < 0)
@@ -96,8 +96,8 @@ static sonar_code open_directory(sonar_recorder *r, sonar_error *err) {
         close(r->directory);
     r->directory = directory;
     if (faccessat(r->directory, ".", W_OK | X_OK, AT_EACCESS))
-        return sonar_fail(err, SONAR_EUNAVAILABLE, "record.directory",
-                          "%s is not ours to write: %s%s", r->path, strerror(errno), remedy(errno));
+        return sonar_fail(err, SONAR_EUNAVAILABLE, "record.directory", "%s cannot be written: %s%s",
+                          r->path, strerror(errno), remedy(errno));
     return SONAR_OK;
 }
 
@@ -114,7 +114,8 @@ static sonar_code set_up(sonar_recorder *r, sonar_error *err) {
     if (sonar_pieces_create(&r->pieces) && copy(r->spec.about, r->spec.geometry, &r->now) &&
         sonar_segment_init(&r->segment, &r->spec, r->pieces.samples))
         return SONAR_OK;
-    return sonar_fail(err, SONAR_ENOMEM, "record", "no memory for %zu bytes that wait for the disk",
+    return sonar_fail(err, SONAR_ENOMEM, "record",
+                      "no memory for %zu bytes of data that wait for the disk",
                       sonar_recorder_bytes(&r->spec));
 }
 
@@ -172,7 +173,7 @@ static void lose(sonar_recorder *r, sonar_piece *piece) {
     sonar_ring_push(r->pieces.empty, piece);
 }
 
-/* Whatever was wrong: samples go on, and this ends. */
+/* After any failure samples continue, and only the recording ends. */
 static void give_up(sonar_recorder *r, const sonar_error *err) {
     atomic_store_explicit(&r->pieces.wanted, false, memory_order_release);
     r->recording = r->stopping = false;
@@ -197,7 +198,7 @@ static sonar_code check_space(const sonar_recorder *r, sonar_error *err) {
     if (bytes >= r->spec.free_bytes)
         return SONAR_OK;
     return sonar_fail(
-        err, SONAR_ESYS, "record", "the disk has %llu MiB left, record.free_mib wants %llu",
+        err, SONAR_ESYS, "record", "the disk has %llu MiB left, record.free_mib is %llu",
         (unsigned long long)bytes >> 20, (unsigned long long)r->spec.free_bytes >> 20);
 }
 
@@ -250,7 +251,7 @@ static bool take_description(sonar_recorder *r) {
 
 /* ---- the recorder's thread: pieces ----------------------------------------------------------- */
 
-/* The pieces that are booked go to the file, once the metadata say all of them. */
+/* Writes the booked pieces to the file, after the metadata that describe them. */
 static sonar_code write_batch(sonar_recorder *r, sonar_error *err) {
     sonar_code code =
         r->batched ? sonar_segment_write_metadata(&r->segment, r->now.about, r->now.geometry, err)
@@ -269,7 +270,7 @@ static sonar_code write_batch(sonar_recorder *r, sonar_error *err) {
     return code;
 }
 
-/* Books the piece in the segment, or in a new one where that is full. Messages are not cut. */
+/* Books the piece in the segment, or in a new one if that is full. Messages are not divided. */
 static sonar_code book(sonar_recorder *r, const sonar_piece *piece, sonar_error *err) {
     const bool raw = r->spec.kind == SONAR_RECORD_RAW, cut = raw || piece->begins;
     bool full = r->segment.open && cut && (is_full(r) || take_description(r));
@@ -285,7 +286,8 @@ static sonar_code book(sonar_recorder *r, const sonar_piece *piece, sonar_error 
             return code;
         full = true;
     }
-    return sonar_fail(err, SONAR_ESTATE, "record", "a piece lacks too much to be described");
+    return sonar_fail(err, SONAR_ESTATE, "record",
+                      "a piece has more gaps than fit into the metadata");
 }
 
 static void take(sonar_recorder *r, sonar_piece *piece) {
@@ -299,8 +301,8 @@ static void take(sonar_recorder *r, sonar_piece *piece) {
         give_up(r, &err);
 }
 
-/* Writes some of the filled pieces; true: there may be more. Discards them if it is not recording.
- */
+/* Writes some of the filled pieces; returns true if there may be more. Discards them while not
+ * recording. */
 static bool take_pieces(sonar_recorder *r) {
     sonar_error err;
     size_t taken = 0;
@@ -333,7 +335,8 @@ static void look_after(sonar_recorder *r) {
         give_up(r, &err);
 }
 
-/* ---- the recorder's thread: what it is asked for --------------------------------------------- */
+/* ---- the recorder's thread: requests
+ * ----------------------------------------------------------- */
 
 static void begin(sonar_recorder *r) {
     r->recording = true;
@@ -355,7 +358,8 @@ static void finish(sonar_recorder *r) {
     tell_file(r, "");
 }
 
-/* The producer has flushed twice since, so nothing more can come; or it does not run at all. */
+/* True if the filling thread has flushed twice since, so that nothing more follows, or if it does
+ * not run. */
 static bool has_emptied(const sonar_recorder *r) {
     const uint64_t flushes = atomic_load_explicit(&r->pieces.flushes, memory_order_acquire);
     return flushes >= r->flushes + 2 || sonar_monotonic_ns() - r->stopping_ns > grace_ns;
@@ -380,8 +384,8 @@ static void obey(sonar_recorder *r) {
     }
 }
 
-/* True if the thread should end now, after writing what is filled or, once the time is over,
- * without. */
+/* True if the thread should end now: after writing what is filled, or without that once the time is
+ * over. */
 static bool leave(sonar_recorder *r) {
     if (!atomic_load(&r->leaving))
         return false;
@@ -393,7 +397,8 @@ static bool leave(sonar_recorder *r) {
     return true;
 }
 
-/* It is not woken for each piece: pieces of a tenth of a second are written together. */
+/* The thread is not woken for each piece, so that pieces of a tenth of a second are written
+ * together. */
 static void *record(void *arg) {
     sonar_recorder *r = arg;
     while (!leave(r)) {
@@ -405,10 +410,10 @@ static void *record(void *arg) {
     return NULL;
 }
 
-/* ---- the other threads' side ----------------------------------------------------------------- */
+/* ---- functions for other threads
+ * --------------------------------------------------------------- */
 
-/* A recording that is asked for begins here, not when the thread first gets a processor: samples
- * may come before that. */
+/* A requested recording begins here, because samples may arrive before the thread first runs. */
 sonar_code sonar_recorder_start(sonar_recorder *r, sonar_error *err) {
     obey(r);
     const sonar_code code =

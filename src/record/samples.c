@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Stretches of samples into pieces. Ingest thread: nothing here waits or allocates. */
+/* Puts stretches of samples into pieces. Ingest thread: nothing here waits or allocates. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,16 +22,16 @@ void sonar_samples_flush(void *pieces) {
     atomic_fetch_add_explicit(&p->flushes, 1, memory_order_release);
 }
 
-/* Does sample `from` of the stretch follow on what the piece holds? Its UTC does by itself: pieces
- * are short. */
+/* True if sample `from` of the stretch continues the piece. Its UTC always does, because pieces are
+ * short. */
 static bool follows(const sonar_piece *piece, const sonar_stretch *s, size_t from) {
     const sonar_stretch *have = &piece->about;
     return have->timeline == s->timeline && have->flags == s->flags &&
            have->first_sample + have->samples == s->first_sample + from;
 }
 
-/* Lacks of [from, from + samples) of the stretch, counted from the piece's own first sample; false
- * if they do not all fit. */
+/* Adds the gaps of [from, from + samples) of the stretch, relative to the piece's first sample.
+ * False if they do not all fit. */
 static bool add_lacks(const sonar_pieces *p, sonar_piece *piece, const sonar_stretch *s,
                       size_t from, size_t samples) {
     const size_t before = piece->lacks, at = piece->about.samples;
@@ -65,7 +65,7 @@ static void copy_rows(const sonar_pieces *p, sonar_piece *piece, const sonar_str
     }
 }
 
-/* What is lacking is written as zeros. */
+/* Writes zeros for missing samples. */
 static void clear_lacks(const sonar_pieces *p, sonar_piece *piece, size_t from_lack) {
     for (size_t i = from_lack; i < piece->lacks; i++) {
         const sonar_lack *l = &piece->lack[i];
@@ -75,7 +75,7 @@ static void clear_lacks(const sonar_pieces *p, sonar_piece *piece, size_t from_l
     }
 }
 
-/* The piece that goes on at sample `from` of the stretch; NULL: none is empty. */
+/* The piece that continues at sample `from` of the stretch; NULL: no piece is empty. */
 static sonar_piece *piece_for(sonar_pieces *p, const sonar_stretch *s, size_t from) {
     if (p->open && !follows(p->open, s, from))
         hand_over_open(p);
@@ -104,7 +104,7 @@ void sonar_samples_take(void *pieces, const sonar_stretch *s) {
         const size_t samples = sonar_min_size(s->samples - from, p->samples - piece->about.samples);
         const size_t lacks = piece->lacks;
         if (!add_lacks(p, piece, s, from, samples)) {
-            hand_over_open(p); /* an empty one has room for those of a whole stretch */
+            hand_over_open(p); /* an empty piece has room for the gaps of a whole stretch */
             continue;
         }
         copy_rows(p, piece, s, from, samples);

@@ -54,7 +54,7 @@ static sonar_code failed(const sonar_segment *s, const char *what, sonar_error *
                       what, strerror(errno));
 }
 
-/* A new file in the folder: never one that is there, nor through a link. */
+/* Creates a new file in the folder; never opens an existing one or follows a link. */
 static int create_file(const sonar_segment *s, const char *ending) {
     char name[SONAR_SEGMENT_NAME + 32];
     snprintf(name, sizeof name, "%s%s", s->stem, ending);
@@ -110,7 +110,7 @@ static bool write_all(int fd, const void *bytes, size_t count) {
 
 /* ---- samples: captures and what is missing --------------------------------------------------- */
 
-/* UTC by the capture of the sample after its last. */
+/* True if the capture's UTC, extrapolated, is that of the sample after its last one. */
 static bool keeps_time(const sonar_segment *s, const sonar_capture *c, int64_t utc_ns) {
     const double since_ns = (double)(s->samples - c->start) * 1e9 / s->fs_hz;
     const int64_t most_ns = 1000000;
@@ -126,7 +126,7 @@ static bool goes_on(const sonar_segment *s, const sonar_stretch *about) {
            keeps_time(s, c, about->utc_ns);
 }
 
-/* A loss that goes on from piece to piece is one. */
+/* Adds a gap; one that continues over pieces stays a single gap. */
 static bool mark(sonar_segment *s, const sonar_lack *lack) {
     enum { LOOK_BACK = 256 };
     const uint64_t begin = s->samples + lack->begin, end = s->samples + lack->end;
@@ -144,8 +144,8 @@ static bool mark(sonar_segment *s, const sonar_lack *lack) {
     return true;
 }
 
-/* The rest of the piece is written to the next segment; marks of the piece that are noted already
- * lie beyond the last sample. */
+/* The part of the piece that does not fit is written to the next segment. Marks of that part are
+ * beyond the last sample. */
 bool sonar_segment_book(sonar_segment *s, const sonar_piece *piece) {
     const sonar_stretch *about = &piece->about;
     if (s->kind != SONAR_RECORD_RAW) {
@@ -170,7 +170,7 @@ bool sonar_segment_book(sonar_segment *s, const sonar_piece *piece) {
     return true;
 }
 
-/* A reader sees the old metadata or the new ones. */
+/* Replaces the metadata; a reader sees either the old or the new ones. */
 static sonar_code replace_metadata(sonar_segment *s, const char *text, size_t bytes,
                                    sonar_error *err) {
     char fresh[SONAR_SEGMENT_NAME + 32], name[SONAR_SEGMENT_NAME + 32];
@@ -210,7 +210,7 @@ sonar_code sonar_segment_write_metadata(sonar_segment *s, const char *about, con
 
 /* ---- appending ------------------------------------------------------------------------------- */
 
-/* [channel][samples of a piece] to [sample][channel]. */
+/* Converts [channel][samples of a piece] to [sample][channel]. */
 static void interleave(const sonar_segment *s, const uint8_t *rows, size_t stride, size_t samples) {
     for (size_t k = 0; k < s->channels; k++) {
         const uint8_t *row = rows + k * stride * s->width;
@@ -236,7 +236,7 @@ static bool append_samples(sonar_segment *s, const sonar_piece *piece, size_t st
     return true;
 }
 
-/* A line of the index: where the message begins, its bytes, its UTC and its topic. */
+/* Adds a line to the index: the message's offset, size, UTC and topic. */
 static bool append_message(sonar_segment *s, const sonar_piece *piece) {
     char line[120];
     if (!write_all(s->data, piece->bytes, piece->used))
@@ -261,12 +261,12 @@ sonar_code sonar_segment_append(sonar_segment *s, const sonar_piece *piece, sona
         return SONAR_OK;
     const sonar_code code = failed(s, "cannot be written", err);
     if (ftruncate(s->data, (off_t)s->bytes)) {
-        /* then its last part is not whole, as after a loss of power; readers leave it out */
+        /* the last part may be incomplete, as after a power failure; readers ignore it */
     }
     return code;
 }
 
-/* What is written to a file without a name is gone with its last descriptor. */
+/* True if the file has lost its name; what is written to it then is lost when it is closed. */
 static bool is_deleted(int fd) {
     struct stat file;
     return fd >= 0 && !fstat(fd, &file) && file.st_nlink == 0;
@@ -276,9 +276,9 @@ sonar_code sonar_segment_sync(sonar_segment *s, sonar_error *err) {
     if (!s->dirty)
         return SONAR_OK;
     if (fdatasync(s->data) || (s->index >= 0 && fdatasync(s->index)))
-        return failed(s, "cannot be brought to the disk", err);
+        return failed(s, "cannot be synchronised to the disk", err);
     if (is_deleted(s->data) || is_deleted(s->index))
-        return sonar_fail(err, SONAR_ESYS, "record", "%s%s: was deleted while it was written",
+        return sonar_fail(err, SONAR_ESYS, "record", "%s%s was deleted while it was being written",
                           s->stem, data_ending[s->kind]);
     s->dirty = false;
     return SONAR_OK;

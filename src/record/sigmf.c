@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Metadata of SigMF 1.2 with the extensions `spatial` 1.1.0 and our own, `sonar`
+/* Metadata of SigMF 1.2 with the extensions `spatial` 1.1.0 and sonard's `sonar`
  * (docs/recording.md). */
 #include <inttypes.h>
 #include <string.h>

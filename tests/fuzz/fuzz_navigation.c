@@ -21,7 +21,7 @@ static void tell(sonar_nav *nav, const char *text, size_t bytes, bool held) {
     int64_t utc_ns = 1;
     sonar_nav_values values;
     if (!sonar_nav_parse(text, bytes, &utc_ns, &values, NULL))
-        sonar_nav_tell(nav, "fuzz", &values, utc_ns, held);
+        sonar_nav_store(nav, "fuzz", &values, utc_ns, held);
     ask(nav, utc_ns);
 }
 

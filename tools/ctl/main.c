@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* sonarctl: asks a running sonard, or changes its values, over its control socket. */
+/* sonarctl: queries a running sonard, or changes its values, over its control socket. */
 #include <cjson/cJSON.h>
 #include <errno.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@
 /* Part of the interface, for scripts. */
 enum { EXIT_REFUSED = 1, EXIT_USAGE = TOOL_WRONG_USAGE, EXIT_NO_ANSWER = 3 };
 
-static const double STATUS_S = 1.5; /* after which a status is new */
+static const double STATUS_S = 1.5; /* age beyond which a status is outdated */
 
 typedef struct options {
     const char *endpoint, *config;
@@ -38,32 +38,34 @@ static const tool self = {
     .name = "sonarctl",
     .usage =
         "Usage: sonarctl [OPTION] VERB [ARGUMENT...]\n"
-        "Asks a running sonard, and changes its values between two windows.\n\n"
-        "  status               health and what it comes from, losses, who is connected, and\n"
+        "Queries a running sonard, and changes its values between two windows.\n\n"
+        "  status               health and its causes, losses, connections, and\n"
         "                       what differs from the configuration file\n"
         "  version              of the daemon, and its configuration's\n"
         "  get [PATH]           values of an option, of a group, or of all\n"
-        "  set PATH VALUE...    change options: 1480, [3, 7], auto; all of them at once or none\n"
-        "  unset PATH...        back to their defaults\n"
+        "  set PATH VALUE...    change options: 1480, [3, 7], auto; either all of them or none\n"
+        "  unset PATH...        reset to their defaults\n"
         "  mask LIST            switch off these sensors and no others: 3,7-9, or none\n"
-        "  mask +LIST -LIST     switch off some more, and some on again\n"
+        "  mask +LIST -LIST     switch further ones off, and others on again\n"
         "  navigation NAME VALUE...  own ship by hand: heading_deg, course_deg, speed_mps,\n"
         "                       latitude_deg, longitude_deg, depth_m, tilt_deg\n"
         "  train                find the fastest ways of computing by trial; until it ends, which\n"
         "                       takes seconds to minutes, no window is processed\n"
-        "  record start|stop    record as record.what says, or no more; start waits until a file\n"
-        "                       is written, or tells why none is\n"
+        "  record start|stop    start recording what record.what names, or stop; start waits until "
+        "a\n"
+        "                       file is written, or prints why none is\n"
         "  reload               read the configuration file again, as on SIGHUP\n\n"
-        "  -e, --endpoint EP    the daemon's control.endpoint; ipc:///run/sonard/control\n"
-        "  -c, --config FILE    take it from the daemon's configuration\n"
-        "  -j, --json           print the answer as it came\n"
-        "  -t, --timeout S      wait so long for it; 5\n"
+        "  -e, --endpoint EP    the daemon's control.endpoint (ipc:///run/sonard/control)\n"
+        "  -c, --config FILE    take the endpoint from the daemon's configuration\n"
+        "  -j, --json           print the answer as received\n"
+        "  -t, --timeout S      time to wait for the answer (5)\n"
         "  -h, --help           this text\n"
         "  -V, --version        the version\n\n"
         "Exit codes: 0 done, 1 refused by the daemon, 2 wrong usage, 3 no daemon answers.\n",
     .option = option};
 
-/* Where requests go: one connection for all of them, since the daemon lets a user join so often. */
+/* The connection for all requests. There is only one, because the daemon limits how often a user
+ * may connect. */
 typedef struct line {
     void *context, *socket;
     sonar_client *client;
@@ -79,7 +81,7 @@ static cJSON *request_for(const char *verb) {
     return request;
 }
 
-/* What is no JSON is a word. */
+/* The argument as JSON; text that is not JSON becomes a string. */
 static cJSON *value_of(const char *text) {
     const char *end = NULL;
     cJSON *value = cJSON_ParseWithOpts(text, &end, 1);
@@ -122,7 +124,7 @@ static cJSON *ask_unset(char **args, int count) {
     return request;
 }
 
-/* After `record start`: what has become of it. */
+/* Asks for the recording's state after `record start`. */
 static cJSON *ask_recording(void) {
     cJSON *request = request_for("record");
     cJSON_AddStringToObject(request, "action", "ask");
@@ -137,7 +139,7 @@ static cJSON *ask_record(char **args, int count) {
     return request;
 }
 
-/* 3,7-9 into the list. False: it is something else. */
+/* Parses 3,7-9 into the list. False: something else. */
 static bool add_sensors(cJSON *list, const char *text) {
     while (*text) {
         char *end;
@@ -185,7 +187,7 @@ static double number_of(const cJSON *item, const char *name) {
     return cJSON_IsNumber(number) ? number->valuedouble : 0;
 }
 
-/* Nothing where there is no recorder. */
+/* Prints nothing without a recorder. */
 static void print_recording(const cJSON *record) {
     const char *what = text_of(record, "what"), *why = text_of(record, "why_not");
     const char *segment = text_of(record, "segment");
@@ -202,7 +204,7 @@ static void print_recording(const cJSON *record) {
            number_of(record, "bytes") / 1048576, number_of(dropped, "slow"));
 }
 
-/* Sum of an object's numbers, and their names into text: "overload 12, missing 3". */
+/* Sums an object's numbers, and writes their names to text: "overload 12, missing 3". */
 static double sum_of(const cJSON *object, char *text, size_t bytes) {
     const cJSON *item;
     double sum = 0;
@@ -235,7 +237,7 @@ static void print_losses(const cJSON *s) {
     printf("results         %.0f dropped\n", number_of(output, "results_dropped"));
 }
 
-/* Who sends which channels, and how many read. */
+/* Prints who sends which channels, and the number of readers. */
 static void print_peers(const cJSON *s) {
     static const char *const side[] = {"frames", "output"}, *const name[] = {"digitisers",
                                                                              "readers"};
@@ -306,7 +308,7 @@ static void print_status(const cJSON *answer, int count) {
     printf("configuration   %s\n", text_of(s, "config_version"));
 }
 
-/* Beside the status: what a restart would bring. */
+/* Prints what a restart would change. */
 static void print_file(const cJSON *answer) {
     const cJSON *list = cJSON_GetObjectItemCaseSensitive(answer, "differences"), *item;
     const cJSON *error = cJSON_GetObjectItemCaseSensitive(answer, "error");
@@ -331,7 +333,7 @@ static void print_item(const cJSON *item) {
     cJSON_free(text);
 }
 
-/* The value alone of a single option, for scripts. */
+/* Prints only the value of a single option, for scripts. */
 static void print_values(const cJSON *answer, int count) {
     const cJSON *values = cJSON_GetObjectItemCaseSensitive(answer, "values"), *item;
     const bool alone = count == 1 && values && values->child && !values->child->next;
@@ -347,7 +349,7 @@ static void print_nothing(const cJSON *answer, int count) {
     (void)count;
 }
 
-/* With what it does not reach: the file, or a heading that comes from elsewhere. */
+/* Also prints what the change does not affect: the file, or a heading from another source. */
 static void print_change(const cJSON *item) {
     const char *path = text_of(item, "path"), *waits = text_of(item, "waits");
     const char *file = text_of(item, "file");
@@ -355,7 +357,7 @@ static void print_change(const cJSON *item) {
     if (*waits)
         printf("%s: it waits: %s\n", path, waits);
     if (*file)
-        printf("%s: until a reload or a restart, as the file says %s\n", path, file);
+        printf("%s: until a reload or a restart, because the file has %s\n", path, file);
 }
 
 static void print_differences(const cJSON *answer, int count) {
@@ -407,7 +409,7 @@ static void say_no_answer(const line *to) {
             late ? " within --timeout" : "", why ? ": it " : "", why ? why : "");
 }
 
-/* malloc'ed; NULL: no answer has come, and why has been said. */
+/* malloc'ed; NULL: no answer was received, and the reason was printed. */
 static char *exchange(const line *to, const char *request) {
     char *text = NULL;
     zmq_msg_t answer;
@@ -421,7 +423,7 @@ static char *exchange(const line *to, const char *request) {
     return text;
 }
 
-/* Another request on the way of the first; NULL: no answer came, as has been said. */
+/* Sends another request over the same connection; NULL: no answer, as was printed. */
 static cJSON *ask_more(const line *to, cJSON *request) {
     char *text = cJSON_PrintUnformatted(request);
     char *answer = text ? exchange(to, text) : NULL;
@@ -432,7 +434,7 @@ static cJSON *ask_more(const line *to, cJSON *request) {
     return parsed;
 }
 
-/* ---- what follows an answer ------------------------------------------------------------------ */
+/* ---- after an answer ------------------------------------------------------------------------- */
 
 static int follow_status(const line *to, const cJSON *answer) {
     cJSON *file = ask_more(to, request_for("differences"));
@@ -443,7 +445,7 @@ static int follow_status(const line *to, const cJSON *answer) {
     return file ? EXIT_SUCCESS : EXIT_NO_ANSWER;
 }
 
-/* True once there is something to tell of a recording that was begun. */
+/* True once the state of a recording that was started has been printed. */
 static bool tell_recording(const cJSON *is, double waited_s, double most_s, int *status) {
     const char *why = text_of(is, "why_not"), *segment = text_of(is, "segment");
     const bool no_samples = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(is, "waiting"));
@@ -451,7 +453,7 @@ static bool tell_recording(const cJSON *is, double waited_s, double most_s, int 
     if (*segment)
         printf("recording to %s/%s\n", text_of(is, "directory"), segment);
     else if (!*why && no_samples && waited_s > STATUS_S)
-        printf("recording to %s as soon as samples come; there are none now\n",
+        printf("recording to %s as soon as samples arrive; there are none now\n",
                text_of(is, "directory"));
     else if (!*why && waited_s < most_s)
         return false;
@@ -468,7 +470,7 @@ static int follow_record(const line *to, const cJSON *answer) {
     int status = EXIT_SUCCESS;
     cJSON *is = cJSON_Duplicate(answer, true);
     if (!cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(answer, "record"))) {
-        puts("not recording from now on");
+        puts("recording has stopped");
         cJSON_Delete(is);
         return status;
     }
@@ -489,7 +491,7 @@ static const struct verb {
     const char *name, *arguments;
     cJSON *(*ask)(char **args, int count); /* NULL: wrong usage */
     void (*print)(const cJSON *answer, int count);
-    /* Asks for what belongs to it; the exit code. NULL: nothing does. */
+    /* Does what has to follow an answer; returns the exit code. NULL: nothing follows. */
     int (*follow)(const line *to, const cJSON *answer);
 } verbs[] = {
     {"status", "nothing more", plain, print_status, follow_status},
@@ -535,12 +537,13 @@ static int report(const struct verb *verb, const line *to, const char *text, int
     if (!ok && !json)
         fprintf(stderr, "sonarctl: %s%s%s\n", text_of(error, "where"),
                 *text_of(error, "where") ? ": " : "",
-                error ? text_of(error, "text") : "the answer is none of a sonard");
+                error ? text_of(error, "text") : "the answer is not from sonard");
     cJSON_Delete(answer);
     return status;
 }
 
-/* An ipc path at which there is no socket, or one of others, is no reason to wait: 0 or why. */
+/* An ipc path without a socket, or with one that this user may not open, is no reason to wait:
+ * returns 0 or the error. */
 static int obstacle(const char *endpoint) {
     const char *path = strncmp(endpoint, "ipc://", 6) ? NULL : endpoint + 6;
     return !path || *path == '@' || access(path, R_OK | W_OK) == 0 ? 0 : errno;
@@ -570,7 +573,7 @@ static int talk(const struct verb *verb, const options *o, const char *endpoint,
 
 /* ---- main ------------------------------------------------------------------------------------ */
 
-/* The endpoint that a configuration file names, malloc'ed. */
+/* The endpoint in a configuration file, malloc'ed. */
 static char *endpoint_of(const char *path) {
     sonar_config *config = NULL;
     sonar_report *mistakes = sonar_report_create();
@@ -593,7 +596,7 @@ static char *endpoint_of(const char *path) {
 int main(int argc, char **argv) {
     options o = {.timeout_s = 5};
     program_begin("sonarctl");
-    setenv("POSIXLY_CORRECT", "1", 1); /* what follows the verb is its own: mask -3 */
+    setenv("POSIXLY_CORRECT", "1", 1); /* arguments after the verb belong to the verb: mask -3 */
     const int status = tool_read_options(&self, argc, argv, &o);
     if (status >= 0)
         return status;
