@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * accept4 of this program, in place of the C library's, for libzmq: its listener on ipc endpoints
- * (4.3.4 and 4.3.5, ipc_listener.cpp) takes EMFILE for a programming error and aborts, so that
- * whoever may connect could end the daemon by connections alone. It bears ECONNABORTED.
+ * accept4 of this program, which replaces the C library's for libzmq. libzmq's listener on ipc
+ * endpoints (4.3.4 and 4.3.5, ipc_listener.cpp) treats EMFILE as a programming error and aborts, so
+ * any peer that may connect could end the daemon by opening connections. It tolerates ECONNABORTED.
  *
- * Descriptors are handed out lowest first. One near the limit shows that nearly all are in use: it
- * is closed before libzmq has made anything for the connection, and the last ones stay for what the
- * daemon opens itself.
+ * Descriptors are assigned lowest first, so one near the limit shows that nearly all are in use. It
+ * is closed before libzmq has allocated anything for the connection, and the last descriptors
+ * remain for the daemon's own files.
  */
 #include <errno.h>
 #include <sys/resource.h>

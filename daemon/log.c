@@ -15,7 +15,8 @@
 #include "log_kinds.h"
 
 #ifdef SONAR_HAVE_SYSTEMD
-#define SD_JOURNAL_SUPPRESS_LOCATION /* the place is the field's, not ours */
+#define SD_JOURNAL_SUPPRESS_LOCATION    /* otherwise the journal would record this file and line, not \
+                                           sonard's field for the place */
 #include <systemd/sd-journal.h>
 #endif
 
@@ -24,8 +25,9 @@ enum { LINES = 128, LINE_BYTES = 1024, TEXT_BYTES = 800 };
 typedef struct entry {
     sonar_level level;
     struct timespec utc;
-    char where[sizeof((sonar_error *)0)->where], text[TEXT_BYTES]; /* where "": the text as it is */
-    char code[32]; /* what a program can go by, or "" */
+    char where[sizeof((sonar_error *)0)->where],
+        text[TEXT_BYTES]; /* where "": a text that is written as it is */
+    char code[32];        /* code for programs, or "" */
 } entry;
 
 static struct {
@@ -33,12 +35,12 @@ static struct {
     pthread_cond_t more, room, written;
     entry entry[LINES];
     size_t first, count;
-    uint64_t lost; /* not told yet */
+    uint64_t lost; /* lines lost and not reported yet */
     log_kinds kinds;
-    bool writing; /* the thread is there */
+    bool writing; /* the thread runs */
     bool closing;
-    bool marked;  /* lines begin with their level, for whoever reads standard error */
-    bool journal; /* entries with fields in place of lines */
+    bool marked;  /* lines begin with their level, for the service manager */
+    bool journal; /* write entries with fields instead of lines */
     pthread_t thread;
 } queue = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -52,8 +54,8 @@ static const char *code_name(sonar_code code) {
     return names[code];
 }
 
-/* Peers have a say in what is logged: an entry is one line of clean text whatever they sent. A line
- * that goes with a condition of health says so by its place: "health.CODE". */
+/* Peers can influence what is logged, so an entry is one line of clean text whatever they sent. The
+ * place of a line about a condition of health is "health.CODE". */
 static entry make_entry(sonar_level level, const char *where, const char *text) {
     entry e = {.level = level};
     clock_gettime(CLOCK_REALTIME, &e.utc);
@@ -108,7 +110,8 @@ void log_line(void *ctx, sonar_level level, const char *where, const char *text)
     pthread_mutex_lock(&queue.lock);
     if (log_kinds_admit(&queue.kinds, level, e.where, sonar_monotonic_ns()))
         append(&e);
-    pthread_cond_signal(&queue.more); /* of one left out, too: its number is to be told in time */
+    pthread_cond_signal(&queue.more); /* also for a line that is left out, because its number must
+                                         be reported in time */
     pthread_mutex_unlock(&queue.lock);
 }
 
@@ -159,7 +162,7 @@ static void write_line(const char *line, size_t bytes) {
     }
 }
 
-/* True: the journal has it. */
+/* True if the journal has accepted it. */
 static bool write_to_journal(const entry *e) {
 #ifdef SONAR_HAVE_SYSTEMD
     return queue.journal &&
@@ -178,8 +181,8 @@ static void write_entry(const entry *e) {
         write_line(line, format(e, line));
 }
 
-/* How many lines were left out of the kinds that had too many; at the end all of them. Under the
- * lock. */
+/* A line with the number of lines left out of a kind that had too many; at the end, of all kinds.
+ * Under the lock. */
 static bool next_left_out(entry *e) {
     log_kind over;
     char text[96];
@@ -191,7 +194,7 @@ static bool next_left_out(entry *e) {
     return true;
 }
 
-/* How many lines found no room. Under the lock. */
+/* A line with the number of lines that did not fit into the queue. Under the lock. */
 static bool next_lost(entry *e) {
     char text[96];
     if (!queue.lost)
@@ -249,8 +252,8 @@ static void *writer(void *arg) {
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-/* JOURNAL_STREAM names the device and inode of the stream to the journal: a standard error that was
- * redirected is another one, and gets lines. */
+/* JOURNAL_STREAM has the device and inode of the stream to the journal. A standard error that was
+ * redirected has others, and gets lines. */
 static bool is_journal(int fd) {
     const char *stream = getenv("JOURNAL_STREAM");
     unsigned long long device, inode;

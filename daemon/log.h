@@ -6,25 +6,25 @@
  * read, only that thread waits: lines beyond the queue are lost, and their number is logged once it
  * is read again.
  *
- * Text is cleaned here (sonar_text_clean), since lines may quote peers. Of each kind of line a
- * limited number is written per period (log_kinds.h).
+ * Text is cleaned here (sonar_text_clean), because lines may quote peers. The number of lines of
+ * each kind per period is limited (log_kinds.h).
  */
 #ifndef DAEMON_LOG_H
 #define DAEMON_LOG_H
 
 #include "sonar/sonar.h"
 
-/* One log a process. Starts the thread. */
+/* One log per process. Starts the thread. */
 sonar_code log_open(sonar_error *err);
-/* Any thread; never waits for the reader. A line may be left out for its kind had too many, and is
- * counted then. ctx is not used: as sonar_host.log. */
+/* Any thread; never waits for the reader. A line is left out, and counted, if its kind had too
+ * many. ctx is not used; the signature is that of sonar_host.log. */
 void log_line(void *ctx, sonar_level level, const char *where, const char *text);
-/* An error that ends something; its code goes with it, and it is never left out. */
+/* Logs an error that ends something, with its code. It is never left out. */
 void log_error(const sonar_error *err);
-/* The lines of a text as they are, without time and level (a warning's, where the journal wants
- * one). Lines beyond the queue are lost only after timeout_ms. One thread. */
+/* Writes the lines of a text as they are, without time and level (for the journal as warnings).
+ * Lines beyond the queue are lost only after timeout_ms. One thread. */
 void log_text(const char *text, int timeout_ms);
-/* Waits until all is written, for timeout_ms at most. What is not, is given up with the process. */
+/* Waits until everything is written, at most timeout_ms. The rest is lost. */
 void log_close(int timeout_ms);
 
 #endif

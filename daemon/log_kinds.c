@@ -14,7 +14,8 @@ static bool is_free(const log_kind *k, int64_t now_ns) {
     return !k->lines || (is_over(k, now_ns) && !k->left_out && !k->owed);
 }
 
-/* The kind's own entry, else a free one with its name, else the one that the others share. */
+/* The kind's own entry; else a free one, which gets its name; else the entry that the other kinds
+ * share. */
 static log_kind *find(log_kinds *kinds, sonar_level level, const char *where, int64_t now_ns) {
     log_kind *room = NULL;
     for (size_t i = 0; i < LOG_KINDS; i++) {

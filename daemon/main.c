@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* sonard: reads a configuration, runs the pipeline in the foreground until a signal, and leaves
- * with an exit code that says what happened. Everything else is in libsonar. */
+/* sonard: reads a configuration, runs the pipeline in the foreground until a signal, and exits with
+ * a code that says what happened. Everything else is in libsonar. */
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
@@ -25,16 +25,16 @@
 
 /* Part of the interface: docs/running.md lists them for service managers. */
 enum exit_code {
-    EXIT_STOPPED = 0,     /* asked to stop and did */
-    EXIT_FAULT = 1,       /* gave up while running */
+    EXIT_STOPPED = 0,     /* stopped on request */
+    EXIT_FAULT = 1,       /* failed while running */
     EXIT_CONFIG = 2,      /* wrong command line or configuration */
-    EXIT_UNAVAILABLE = 3, /* an endpoint, device or file was not to be had at start */
+    EXIT_UNAVAILABLE = 3, /* an endpoint, device or file was not available at start */
     EXIT_MEMORY = 4,
-    EXIT_DEVICE = 5 /* the GPU failed, and the configuration says to leave then */
+    EXIT_DEVICE = 5 /* the GPU failed, and the configuration asks to exit then */
 };
 
-/* Two seconds are promised from a signal to the end: a task of a stage may take 0.2 s beyond the
- * first. */
+/* The documentation promises an end within two seconds of a signal; a task of a stage may take 0.2
+ * s beyond the first. */
 enum {
     STOP_WITHIN_MS = 1400,
     LEAVE_WITHIN_MS = 1700,
@@ -61,15 +61,15 @@ static void usage(FILE *to) {
         "  -V, --version       print the version\n"
         "  -h, --help          print this\n"
         "\n"
-        "Runs in the foreground until SIGTERM or SIGINT; SIGHUP reads CONFIG again and takes over\n"
+        "Runs in the foreground until SIGTERM or SIGINT; SIGHUP reads CONFIG again and applies\n"
         "what can change. Exit codes: 0 stopped when asked,\n"
-        "1 gave up while running, 2 wrong configuration or command line, 3 an endpoint, device or\n"
+        "1 failed while running, 2 wrong configuration or command line, 3 an endpoint, device or\n"
         "file was not available at start, 4 out of memory, 5 the GPU failed (on_gpu_failure: "
         "exit).\n",
         to);
 }
 
-/* Returns -1 to go on, else the exit code. */
+/* Returns -1 to continue, else the exit code. */
 static int parse_command_line(int argc, char **argv, enum action *action, const char **path) {
     static const struct option options[] = {{"check-config", no_argument, NULL, 'c'},
                                             {"print-config", no_argument, NULL, 'p'},
@@ -135,12 +135,12 @@ static int exit_code_of(sonar_code code) {
     }
 }
 
-/* Signals come through a handler and an eventfd, whichever thread the system picks for them:
- * libraries start threads of their own. While starting there is nothing yet to be brought to an
- * end, and reading a large configuration or planning may take its time: leave at once. */
+/* Signals arrive through a handler and an eventfd, because libraries start threads of their own and
+ * the system may choose any thread. During the start the handler exits at once: nothing has to be
+ * completed yet, and reading a large configuration or planning may take long. */
 static volatile sig_atomic_t starting, stop_signal, hung_up;
 static int stop_fd = -1;
-static bool follows; /* rank 0, another process, takes the changes */
+static bool follows; /* changes are made on rank 0, which is another process */
 
 static void on_signal(int signo) {
     const int saved = errno;
@@ -152,7 +152,7 @@ static void on_signal(int signo) {
     else
         stop_signal = signo;
     ssize_t written = write(stop_fd, &one, sizeof one);
-    (void)written; /* full means that it is readable anyway */
+    (void)written; /* if the counter is full, the descriptor is readable anyway */
     errno = saved;
 }
 
@@ -169,15 +169,15 @@ static int open_signals(void) {
         sigaction(SIGHUP, &action, NULL))
         return -1;
     signal(SIGPIPE, SIG_IGN);
-    return sigprocmask(SIG_UNBLOCK, &set, NULL); /* whoever started us may have blocked them */
+    return sigprocmask(SIG_UNBLOCK, &set, NULL); /* the parent process may have blocked them */
 }
 
-/* SIGHUP: the file is read again. Its mistakes are logged, and nothing changes then. */
+/* SIGHUP: reads the file again. Mistakes are logged, and then nothing changes. */
 static void answer_hangup(sonar_pipeline *pipeline, const char *path) {
-    static sonar_config_differences differences; /* large */
+    static sonar_config_differences differences; /* static because it is large */
     uint64_t count;
     ssize_t got = read(stop_fd, &count, sizeof count);
-    (void)got; /* nothing to be read: another call has done so */
+    (void)got; /* if nothing can be read, another call has done so */
     if (!hung_up || follows)
         return;
     hung_up = 0;
@@ -187,7 +187,7 @@ static void answer_hangup(sonar_pipeline *pipeline, const char *path) {
     sonar_notify_ready();
 }
 
-/* Signals and requests, until the next tick is due. */
+/* Handles signals and requests until the next tick is due. */
 static sonar_code attend(sonar_pipeline *pipeline, sonar_control *control, const char *path,
                          int64_t tick_ns, sonar_error *err) {
     struct pollfd poller[] = {{.fd = stop_fd, .events = POLLIN},
@@ -206,7 +206,7 @@ static sonar_code attend(sonar_pipeline *pipeline, sonar_control *control, const
     return SONAR_OK;
 }
 
-/* Ticks the pipeline once a second until a signal ends it or it gives up. */
+/* Ticks the pipeline once a second until a signal ends it or it fails. */
 static sonar_code supervise(sonar_pipeline *pipeline, sonar_control *control, const char *path,
                             sonar_error *err) {
     int64_t tick_ns = sonar_monotonic_ns() + TICK_NS;
@@ -234,7 +234,7 @@ static sonar_code open_control(const sonar_config *config, sonar_pipeline *pipel
     return sonar_control_create(&spec, control, err);
 }
 
-/* Open MPI's and Slurm's starters tell a process so that it is one of several. */
+/* The starters of Open MPI and Slurm set these for a process of several. */
 static bool started_by_mpirun(void) {
     return getenv("OMPI_COMM_WORLD_SIZE") || getenv("PMIX_RANK");
 }
@@ -253,7 +253,7 @@ static sonar_code join_ranks(sonar_config *config, sonar_cluster *cluster, sonar
     follows = cluster->place.rank > 0;
     if (!follows)
         return SONAR_OK;
-    /* the root speaks for all to the service manager and to sonarctl */
+    /* the root communicates with the service manager and sonarctl for all ranks */
     unsetenv("NOTIFY_SOCKET");
     free(config->control_endpoint);
     config->control_endpoint = NULL;
@@ -273,7 +273,7 @@ static int run(sonar_config *config, const char *path) {
         code = open_control(config, pipeline, path, &control, &err);
     if (!code)
         code = sonar_pipeline_start(pipeline, &err);
-    if (!code) /* so that whoever asks at once has a whole status */
+    if (!code) /* so that a request right after the start gets a complete status */
         code = sonar_pipeline_tick(pipeline, &err);
     if (code) {
         log_error(&err);
@@ -307,13 +307,13 @@ static int run(sonar_config *config, const char *path) {
         log_close(LOG_WITHIN_MS);
         _exit(status);
     }
-    if (!status) /* otherwise mpirun ends the other ranks, too */
+    if (!status) /* otherwise mpirun ends the other ranks too */
         sonar_cluster_leave(&cluster);
     return status;
 }
 
-/* --train and --explain: the report goes to standard output. Each of several ranks has its own, and
- * without one of them mpirun ends the others. */
+/* --train and --explain: the report goes to standard output. With several ranks each has its own
+ * report; if one rank fails, mpirun ends the others. */
 static int report_choices(sonar_config *config, enum action action) {
     sonar_cluster cluster = {0};
     sonar_error err = {0};
@@ -330,7 +330,7 @@ static int report_choices(sonar_config *config, enum action action) {
 
 /* ---- surroundings ---------------------------------------------------------------------------- */
 
-/* The service manager's folder for state; the first, if it gave several. Malloc'ed or NULL. */
+/* The service manager's folder for state, or the first one of several. Malloc'ed or NULL. */
 static char *given_state_dir(void) {
     const char *given = getenv("STATE_DIRECTORY");
     return given && *given ? strndup(given, strcspn(given, ":")) : NULL;
@@ -345,7 +345,7 @@ static char *service_endpoint(void) {
     return asprintf(&endpoint, "ipc://%s/control", folder) < 0 ? NULL : endpoint;
 }
 
-/* What the library is not to look up by itself. */
+/* Settings from the environment, which the library does not read. */
 static void add_surroundings(sonar_config *config) {
     char dir[PATH_MAX];
     if (!config->control_endpoint)
@@ -356,14 +356,15 @@ static void add_surroundings(sonar_config *config) {
     if (!config->state_dir)
         config->state_dir = given_state_dir();
     if (!config->plugin_dir && program_plugin_dir(dir, sizeof dir))
-        config->plugin_dir = strdup(dir); /* NULL, as otherwise: the loader's own search path */
+        config->plugin_dir =
+            strdup(dir); /* NULL: the loader's own search path, as without the variable */
 }
 
 /* ---- main ------------------------------------------------------------------------------------ */
 
-/* Logs the report about the configuration through the daemon's log, so that a standard error that
- * is not read does not block the start. */
-static void tell(const sonar_report *report, enum action action) {
+/* Logs the report about the configuration through the daemon's log, so that the start does not
+ * block if standard error is not read. */
+static void log_report(const sonar_report *report, enum action action) {
     char *text = NULL;
     size_t bytes;
     FILE *to = action == RUN ? open_memstream(&text, &bytes) : stderr;
@@ -377,8 +378,8 @@ static void tell(const sonar_report *report, enum action action) {
     free(text);
 }
 
-/* As at the start, but by all the memory that this machine can give: the daemon itself may run. Of
- * several ranks each takes a part. */
+/* The same check as at the start, but against the total memory of this machine, because the daemon
+ * itself may be running. With several ranks each counts its part. */
 static int check(const sonar_config *config) {
     const sonar_room room = sonar_room_read("");
     char of[SONAR_ROOM_TEXT + 32], warning[sizeof((sonar_error *)0)->text];
@@ -418,7 +419,7 @@ static int with_config(const char *path, enum action action) {
     sonar_code code =
         keys ? sonar_config_load_with_keys(path, getenv("CREDENTIALS_DIRECTORY"), &config, report)
              : sonar_config_load(path, &config, report);
-    tell(report, action);
+    log_report(report, action);
     sonar_report_destroy(report);
     if (code)
         return code == SONAR_ENOMEM ? EXIT_MEMORY : EXIT_CONFIG;

@@ -14,10 +14,10 @@
 
 enum { STEP_WITHIN_US = 300 * 1000000 };
 
-static void tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static void notify_manager(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Nothing can be done about a service manager that is not there any more. */
-static void tell(const char *format, ...) {
+/* Sends a notification. An error is ignored: the service manager may no longer exist. */
+static void notify_manager(const char *format, ...) {
     char text[1024];
     va_list args;
     va_start(args, format);
@@ -29,16 +29,16 @@ static void tell(const char *format, ...) {
 }
 
 void sonar_notify_starting(const char *step) {
-    tell("STATUS=starting: %s\nEXTEND_TIMEOUT_USEC=%d", step, STEP_WITHIN_US);
+    notify_manager("STATUS=starting: %s\nEXTEND_TIMEOUT_USEC=%d", step, STEP_WITHIN_US);
 }
 
 void sonar_notify_ready(void) {
-    tell("READY=1\nSTATUS=running");
+    notify_manager("READY=1\nSTATUS=running");
 }
 
 void sonar_notify_reloading(void) {
-    tell("RELOADING=1\nMONOTONIC_USEC=%" PRId64 "\nSTATUS=reading the configuration",
-         sonar_monotonic_ns() / 1000);
+    notify_manager("RELOADING=1\nMONOTONIC_USEC=%" PRId64 "\nSTATUS=reading the configuration",
+                   sonar_monotonic_ns() / 1000);
 }
 
 static uint64_t sum(const uint64_t *count, size_t counts) {
@@ -64,20 +64,20 @@ void sonar_notify_describe(const sonar_status *s, char *text, size_t bytes) {
 void sonar_notify_status(const sonar_status *status) {
     char text[512];
     sonar_notify_describe(status, text, sizeof text);
-    tell("STATUS=%s", text);
+    notify_manager("STATUS=%s", text);
 }
 
 void sonar_notify_stopping(void) {
-    tell("STOPPING=1\nSTATUS=finishing the windows that are there");
+    notify_manager("STOPPING=1\nSTATUS=processing the waiting windows");
 }
 
 void sonar_notify_failed(const sonar_error *err) {
-    tell("STOPPING=1\nSTATUS=%s: %s", err->where, err->text);
+    notify_manager("STOPPING=1\nSTATUS=%s: %s", err->where, err->text);
 }
 
 void sonar_notify_watchdog(void) {
 #ifdef SONAR_HAVE_SYSTEMD
     if (sd_watchdog_enabled(0, NULL) > 0)
-        tell("WATCHDOG=1");
+        notify_manager("WATCHDOG=1");
 #endif
 }

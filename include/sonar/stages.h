@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The stages: for each its specification, the shapes of what goes in and out, units and results. A
- * plugin's stages meet these contracts, as the CPU's do, and a plugin needs no other header than
- * those of this folder. docs/mvdr.md has the formulas of the MVDR.
+ * The stages: for each its specification, the shapes of input and output, units and results. A
+ * plugin's stages meet the same contracts as the CPU's, and a plugin needs only the headers of this
+ * folder. docs/mvdr.md has the formulas of the MVDR.
  *
- * sonar_stage_ops.create gets a pointer to the stage's specification and copies what it keeps;
- * execute gets in[] and out[] in the order given here. Shapes are outermost first; an index that
- * runs over all entries of the one before is dense unless said otherwise. `fs` is the sampling
- * rate and `N` the length of the stage's transform: bin b is at b * fs/N, bin numbers are absolute.
- * "unit" is uPa, counts without calibration, and none with phase equalisation. Errors of all:
- * SONAR_EINVAL for an impossible spec and SONAR_ENOMEM from create; SONAR_EINVAL for wrong shapes
- * from execute and evaluate, and what the device itself reports.
+ * sonar_stage_ops.create gets a pointer to the stage's specification and copies what it needs;
+ * execute gets in[] and out[] in the order given here. Shapes are outermost first; arrays are dense
+ * unless stated otherwise. `fs` is the sampling rate and `N` the length of the stage's transform:
+ * bin b is at b * fs/N, bin numbers are absolute. "unit" is uPa, counts without calibration, and
+ * none with phase equalisation. Errors of all: SONAR_EINVAL for an impossible spec and SONAR_ENOMEM
+ * from create; SONAR_EINVAL for wrong shapes from execute and evaluate, and errors that the device
+ * reports.
  */
 #ifndef SONAR_STAGES_H
 #define SONAR_STAGES_H
@@ -31,18 +31,18 @@ extern "C" {
  *   in[SONAR_DFT_TAIL]  as the head [channel][n1]  n0 + n1 == length, n1 may be 0; rows strided
  *   out[0]              c32 [bin][sensor]          bins first_bin .. first_bin + bins - 1
  *
- * With work->column (on a device only; the CPU's answers SONAR_EINVAL) the head is the whole sample
- * ring [channel][capacity] in the backend's own memory, capacity >= length, the tail
- * is empty, and sample i is at the ring's column (*work->column + work->offset + i) mod capacity.
+ * With work->column (on a device only; the CPU's stage returns SONAR_EINVAL) the head is the whole
+ * sample ring [channel][capacity] in the backend's own memory, capacity >= length, the tail is
+ * empty, and sample i is at the ring's column (*work->column + work->offset + i) mod capacity.
  * *work->column is in such memory too and read when the work runs, so that a graph recorded once
- * follows it. To be recorded, execute must have run once with the same version of the parameters,
- * whose upload would otherwise be recorded with it.
+ * follows it. Before execute is recorded, it must have run once with the same version of the
+ * parameters; otherwise their upload would be recorded too.
  *
- * Per sensor: mean removed (of the samples that are there: those in work->gaps are 0 after it,
- * whatever numbers the input holds for them), taper applied, r2c transform
- * X(f) = sum x(t) e^{-j 2 pi f t}, scaled so that |X|^2 is the one-sided power spectral density in
- * unit^2/Hz, 2 |X|^2 / (fs sum w^2), without the factor 2 at DC and Nyquist; calibration scale,
- * phase and delay corrections from work->params are in it; masked sensors are exactly zero.
+ * Per sensor: mean of the present samples removed (samples in work->gaps are 0 afterwards, whatever
+ * the input contains), taper applied, r2c transform X(f) = sum x(t) e^{-j 2 pi f t}, scaled so that
+ * |X|^2 is the one-sided power spectral density in unit^2/Hz, 2 |X|^2 / (fs sum w^2), without the
+ * factor 2 at DC and Nyquist; calibration scale, phase and delay corrections from work->params are
+ * in it; masked sensors are exactly zero.
  */
 
 enum { SONAR_DFT_HEAD = 0, SONAR_DFT_TAIL, SONAR_DFT_INPUTS };
@@ -74,10 +74,11 @@ typedef struct sonar_dft_spec {
     size_t first_bin, bins; /* kept bins; first_bin + bins <= length/2 + 1 */
     sonar_taper taper;
     double kaiser_beta;  /* 0 to 500; read for a Kaiser taper only */
-    bool remove_mean;    /* false: samples keep their mean, lost ones are 0 all the same */
+    bool remove_mean;    /* false: samples keep their mean; missing ones are 0 in any case */
     bool equalise_phase; /* every bin divided by its magnitude; 0 stays 0; unit is then relative */
     sonar_planning planning;
-    /* Samples will always lie where the backend's kernels read: no room for copies is needed. */
+    /* Samples are always in memory that the backend's kernels can read, so the stage allocates no
+     * memory for copies. */
     bool in_place;
 } sonar_dft_spec;
 
@@ -92,17 +93,17 @@ typedef struct sonar_dft_spec {
  *
  * y(theta, b) = sum_k g_k conj(a_k) X_k / sum_k g_k, P = the mean of |y|^2 over the snapshots; the
  * band energy is (fs/N) sum_b P over the CBF bins. a_k = exp(+j 2 pi b turns_k) from
- * params->far_cbf / near_cbf, made on the fly; g_k is params->shading. The input is dense in its
- * last index, has between one and spec.max_snapshots snapshots, and is read again by evaluate,
- * which averages over the same ones. Surfaces whose bit is not set in work->outputs are left
- * untouched.
+ * params->far_cbf / near_cbf, computed during execution; g_k is params->shading. The input is dense
+ * in its last index, has between one and spec.max_snapshots snapshots, and is read again by
+ * evaluate, which averages over the same snapshots. Surfaces whose bit is not set in work->outputs
+ * are not changed.
  *
- * The band is live: params->cbf may have another one among the input's bins. Shapes stay those of
- * the specification that the stage was made with; its own first_bin and bins, inside these, say
- * which rows of the Lofar are asked for, and the others may hold anything.
+ * The band is live: params->cbf may have another one within the input's bins. Shapes stay those of
+ * the specification that the stage was created with. first_bin and bins of params->cbf, within
+ * these, select the rows of the Lofar that are wanted; other rows are undefined.
  *
- * With spec.parts the sensors are a part of an array, shading_sum is the whole array's, and what
- * comes out is y itself, so that the parts of an array can be added before powers are taken:
+ * With spec.parts the sensors are a part of an array, shading_sum is the whole array's, and the
+ * output is y itself, so that the parts of an array can be added before powers are computed:
  *
  *   out[SONAR_CBF_LOFAR]      c32 [snapshot][bin][direction]         all bins where the Lofar is
  *                                                                    wanted, else the CBF's
@@ -118,21 +119,21 @@ typedef struct sonar_cbf_spec {
     double fs_hz;
     size_t length;              /* N */
     size_t first_bin, bins;     /* bins of the input, a contiguous run */
-    size_t cbf_first, cbf_bins; /* live; the CBF band, inside the input's bins */
+    size_t cbf_first, cbf_bins; /* live; the CBF band, within the input's bins */
     size_t max_snapshots;       /* of one execute, at least 1 */
-    bool parts;                 /* a backend that cannot answers create with SONAR_EUNAVAILABLE */
+    bool parts; /* a backend that does not support it returns SONAR_EUNAVAILABLE from create */
 } sonar_cbf_spec;
 
 /* ---- "steer", sonar_steer_spec --------------------------------------------------------------- */
 /*
- * Turns of directions and points off the grid, where a beamformer's evaluate reads them.
+ * Turns of directions and points off the grid, for a beamformer's evaluate.
  *
  *   in[0]   f64 [look][SONAR_LOOK_FIELDS]  sonar_look
- *   out[0]  u64 [look][sensor]             dense; as sonar_turns makes them of the delays
+ *   out[0]  u64 [look][sensor]             dense; sonar_turns of the delays
  *
- * Delays are made in double of the positions and the sound speed of work->params: of a wave from u,
- * tau_k = p_k.u / c, or of a point at length_m from the origin towards u,
- * tau_k = (|s| - |s - p_k|) / c. Other backends' turns may differ by the delays' rounding.
+ * Delays are computed in double from the positions and the sound speed of work->params: for a wave
+ * from u, tau_k = p_k.u / c, or for a point at length_m from the origin towards u, tau_k = (|s| -
+ * |s - p_k|) / c. Turns of different backends may differ by the delays' rounding.
  */
 
 typedef struct sonar_look {
@@ -152,8 +153,8 @@ typedef struct sonar_steer_spec {
 
 /* ---- "mvdr_jacobi", sonar_mvdr_spec ---------------------------------------------------------- */
 /*
- * Adaptive beamformer: MVDR in float64 (thesis 6.5). From up to half as many snapshots as sensors
- * it works on the Gram matrix of the snapshots, else on the covariance of the sensors.
+ * Adaptive beamformer: MVDR in float64 (thesis 6.5). If there are at most half as many snapshots as
+ * sensors, it works on the Gram matrix of the snapshots, else on the covariance of the sensors.
  *
  *   in[0]                         c32 [snapshot][bin][sensor]  new ones, oldest first; may be empty
  *   out[SONAR_MVDR_OUT_AZIMUTH]   f32 [direction]              (fs/N) sum_b P, unit^2
@@ -165,53 +166,53 @@ typedef struct sonar_steer_spec {
  *
  * P(theta, b) = 1 / sum_k |a^H v_k|^2 / (d_k + delta), with eigenvectors v_k and eigenvalues d_k of
  * R; with correct_level (P - delta/B) / share of it, share being SONAR_MVDR_LEVEL. With dominant
- * mode rejection, of the K largest eigenvalues where they are above the noise,
+ * mode rejection, of the K largest eigenvalues that are above the noise,
  *
  *   P = 1 / (sum_{k<=K} |a^H v_k|^2 / d_k + (|a|^2 - sum_{k<=K} |a^H v_k|^2) / noise)
  *
- * and with correct_level (P - (1 - share) noise/B) / share. Without any
- * snapshot yet, or with all-zero data, P is 0 (never NaN). Masked sensors (params->used) have
- * a_k = 0 and do not count in B, the number of sensors. The near field has the same P with the
- * steering vectors of points, params->near_mvdr, from the same snapshots, matrix and loading.
+ * and with correct_level (P - (1 - share) noise/B) / share. Before the first snapshot, and with
+ * all-zero data, P is 0 (never NaN). Masked sensors (params->used) have a_k = 0 and do not count in
+ * B, the number of sensors. The near field has the same P with the steering vectors of points,
+ * params->near_mvdr, from the same snapshots, matrix and loading.
  *
- * With spec.white_noise_gain_db, weights whose gain against white noise is under that limit are
- * made with more loading, the least mu that gives it (Cox, Zeskind and Owen, IEEE Trans. ASSP 35,
- * 1987),
+ * With spec.white_noise_gain_db, weights whose gain against white noise is below that limit are
+ * computed with more loading, by the smallest mu that reaches the limit (Cox, Zeskind and Owen,
+ * IEEE Trans. ASSP 35, 1987),
  *
  *   w = (R + (delta + mu) I)^-1 a / a^H (R + (delta + mu) I)^-1 a      P = w^H (R + delta I) w
  *
- * in the directions and at the points where it has to be; elsewhere mu = 0, and P is what it is
- * without a limit.
+ * in the directions and at the points that need it; elsewhere mu = 0, and P is the same as without
+ * a limit.
  *
- * With spec.music, MUSIC (Schmidt, IEEE Trans. AP 34, 1986) from the same R: of each bin the share
- * of a that lies beyond the K largest eigenvalues' eigenvectors, and over the bins that have any of
- * these (SONAR_MVDR_SUBSPACE) 1 over the mean share, as incoherent wideband MUSIC has it (Wax, Shan
- * and Kailath, IEEE Trans. ASSP 32, 1984),
+ * With spec.music, MUSIC (Schmidt, IEEE Trans. AP 34, 1986) from the same R: for each bin the share
+ * of a outside the subspace of the K largest eigenvalues' eigenvectors; then 1 over the mean of
+ * this share over the bins with K > 0 (SONAR_MVDR_SUBSPACE). This is incoherent wideband MUSIC
+ * (Wax, Shan and Kailath, IEEE Trans. ASSP 32, 1984),
  *
  *   share(theta, b) = (|a|^2 - sum_{k<=K} |a^H v_k|^2) / |a|^2      MUSIC(theta) = 1 / mean_b share
  *
- * Where no bin has sources it is 1, its least value.
+ * If no bin has sources it is 1, its smallest value.
  *
- * An output without data is not wanted. AZIMUTH and SPECTRUM are wanted where work->outputs has the
- * bit of either surface, NEARFIELD, EIGENVALUES and MUSIC with their own bits, INFO with any of the
- * five. Without any of these execute takes the snapshots in and leaves the outputs untouched, and
- * the time that solving takes is saved; so does it with the near field, of which nothing is kept
- * between executes. evaluate looks at the snapshots that have been taken in, whether they were
- * solved or not.
+ * An output without data is not wanted. AZIMUTH and SPECTRUM are wanted if work->outputs has the
+ * bit of either surface; NEARFIELD, EIGENVALUES and MUSIC if it has their own bits; INFO if it has
+ * any of the five. Without any of these bits execute only takes the snapshots and does not solve,
+ * which saves time; the outputs are not changed. The near field is likewise computed only if
+ * wanted; nothing of it is kept between executes. evaluate uses all snapshots taken so far, whether
+ * they were solved or not.
  *
- * The band is live: of the input's bins, those are in use that params->mvdr has among its first_bin
- * and bins. Snapshots are taken in at all of them; the others are left out of sums, evaluations and
- * the search for tones, and their rows of the outputs are left untouched.
+ * The band is live: first_bin and bins of params->mvdr select the bins in use from the input's
+ * bins. Snapshots are taken in all of the input's bins. Bins not in use are excluded from sums,
+ * evaluations and the search for tones, and their rows of the outputs are not changed.
  *
  * A bin that a tone dominates is steered at the tone's frequency, which may be a side lobe's width
- * away, by execute and evaluate alike. There, turns count as whole ones from the sensor in the
- * middle: a bin's width times the delay from there to any other must stay under 2^11 turns.
+ * away, by execute and evaluate alike. This uses whole turns, relative to the sensor in the middle:
+ * a bin's width times the delay from there to any other sensor must be less than 2^11 turns.
  *
  * reset forgets all snapshots (a new epoch, a new geometry).
  *
- * In snapshot space all that P rests on are sums over sensors, which can be made by parts of an
- * array and be added, in float64, before anything is solved (sonar_mvdr_adds). With spec.parts ==
- * SONAR_MVDR_PART the sensors, params and turns are a part's, the bins all of the array's:
+ * In snapshot space P depends only on sums over sensors. Parts of an array can compute these, and
+ * they can be added in float64 before solving (sonar_mvdr_adds). With spec.parts == SONAR_MVDR_PART
+ * the sensors, params and turns are a part's, the bins all of the array's:
  *
  *   execute   in[0]   c32 [snapshot][bin][sensor]               as above
  *             out[0]  f64 [row][bin][SONAR_MVDR_PRODUCTS]       with the next bin
@@ -223,12 +224,12 @@ typedef struct sonar_steer_spec {
  *   evaluate  turns   u64 [point][sensor]
  *             power   f64 [bin][point][1 + 2 slots]             |a|^2, x_i^H a of every slot
  *
- * Products have a row for each new snapshot. Where any part's sensors in use may have changed, they
- * have spec.snapshots rows more, for the snapshots of the block: tones are then looked for as with
- * the new sensors from the start. A row of sums, sonar_mvdr_sums_row doubles, has x_i^H x_j of
- * every slot j and x_i^H a of every direction, complex. join follows every execute. With
- * SONAR_MVDR_JOINED the bins are any of the array's, without edges, the sensors and params the
- * whole array's (turns are not read), and what comes is what parts add up to:
+ * Products have a row for each new snapshot. If any part's sensors in use may have changed, they
+ * have spec.snapshots more rows, for the snapshots of the block; tones are then searched as if the
+ * new sensors had been used from the start. A row of sums, sonar_mvdr_sums_row doubles, has x_i^H
+ * x_j of every slot j and x_i^H a of every direction, complex. join follows every execute. With
+ * SONAR_MVDR_JOINED the bins are any of the array's, without edges, the sensors and params are the
+ * whole array's (turns are not read), and the inputs are the sums of the parts:
  *
  *   execute   in[0]  f64 [bin][sonar_mvdr_sums_most]             may be empty: nothing has come
  *             in[1]  f64 [bin][SONAR_MVDR_PLAN]                  of these bins
@@ -237,7 +238,7 @@ typedef struct sonar_steer_spec {
  *             power  f32 [point]                                 as above
  */
 
-/* Those before INFO are the surfaces from SONAR_MVDR_AZIMUTH on, in that order. */
+/* Outputs before INFO are the surfaces from SONAR_MVDR_AZIMUTH on, in that order. */
 enum {
     SONAR_MVDR_OUT_AZIMUTH = 0,
     SONAR_MVDR_OUT_SPECTRUM,
@@ -250,48 +251,52 @@ enum {
 
 /* Columns of the info surface. */
 enum {
-    SONAR_MVDR_SWEEPS = 0, /* Jacobi sweeps used; 0 where no eigenvectors were wanted */
+    SONAR_MVDR_SWEEPS = 0, /* Jacobi sweeps used; 0 if no eigenvectors were needed */
     SONAR_MVDR_RESIDUAL,   /* largest relative off-diagonal that the last sweep met; else 0 */
-    SONAR_MVDR_DELTA,      /* loading added to every eigenvalue, unit^2/Hz; with dominant modes the
-                              noise in place of all others */
-    SONAR_MVDR_FLAGS,      /* SONAR_MVDR_FLAG_* as a float */
-    SONAR_MVDR_SNAPSHOTS,  /* L_eff the bin's spectrum rests on: fewer while filling up or where
-                              snapshots had non-finite values, which do not count */
-    SONAR_MVDR_LEVEL,      /* share of a source's power that P is expected to show, before any
-                              correction; 1: all */
-    SONAR_MVDR_OFFSET,     /* bins above its centre at which the bin is steered */
-    SONAR_MVDR_SOURCES,    /* number of sources by spec.source_count; 0: not counted */
-    SONAR_MVDR_MODES,      /* dominant modes kept; 0 without rejection of the others */
-    SONAR_MVDR_LIMITED, /* directions, of the far field, in which the white noise gain is limited */
-    SONAR_MVDR_SUBSPACE, /* dimension of MUSIC's signal subspace; 0 where MUSIC is not wanted */
-    SONAR_MVDR_ROUTE,    /* how the bin was solved, as a number: mvdr_jacobi/route.h; 0: no data */
+    SONAR_MVDR_DELTA, /* loading added to every eigenvalue, unit^2/Hz; with dominant modes the noise
+                         that replaces all other eigenvalues */
+    SONAR_MVDR_FLAGS, /* SONAR_MVDR_FLAG_* as a float */
+    SONAR_MVDR_SNAPSHOTS, /* effective number of snapshots behind the bin's spectrum. It is smaller
+                             while the block fills and if snapshots had non-finite values, which do
+                             not count */
+    SONAR_MVDR_LEVEL,     /* share of a source's power that P is expected to show, before any
+                             correction; 1: all */
+    SONAR_MVDR_OFFSET,    /* how far above its centre the bin is steered, in bins */
+    SONAR_MVDR_SOURCES,   /* number of sources by spec.source_count; 0: not counted */
+    SONAR_MVDR_MODES,     /* dominant modes kept; 0 without mode rejection */
+    SONAR_MVDR_LIMITED,   /* number of directions of the far field in which the white noise gain is
+                             limited */
+    SONAR_MVDR_SUBSPACE,  /* dimension of MUSIC's signal subspace; 0 if MUSIC is not wanted */
+    SONAR_MVDR_ROUTE,     /* the route that solved the bin, a number from mvdr_jacobi/route.h; 0: no
+                             data */
     SONAR_MVDR_INFO_FIELDS
 };
 enum {
     SONAR_MVDR_FLAG_NOT_CONVERGED = 1,
-    SONAR_MVDR_FLAG_LEVEL_BIASED = 2,   /* a source reads over 6 dB low, or, with correct_level, has
-                                           had more than 20 dB added */
-    SONAR_MVDR_FLAG_TRACE_FALLBACK = 4, /* noise rule with too few snapshots: trace used */
-    SONAR_MVDR_FLAG_LOADING_FLOOR = 8   /* the rule's delta was under the least one */
+    SONAR_MVDR_FLAG_LEVEL_BIASED = 2, /* a source appears more than 6 dB too low or, with
+                                         correct_level, more than 20 dB were added */
+    SONAR_MVDR_FLAG_TRACE_FALLBACK =
+        4, /* noise rule with too few snapshots: the trace rule was used */
+    SONAR_MVDR_FLAG_LOADING_FLOOR = 8 /* the rule's delta was below the smallest allowed one */
 };
 
-/* What a stage is of an array that several processes share. */
+/* Which part of an array's computation a stage does, if several processes share the array. */
 typedef enum sonar_mvdr_parts {
-    SONAR_MVDR_WHOLE = 0, /* one process has all of it */
-    SONAR_MVDR_PART,      /* makes sums of its own sensors */
-    SONAR_MVDR_JOINED     /* solves what the parts' sums add up to */
+    SONAR_MVDR_WHOLE = 0, /* all of it, in one process */
+    SONAR_MVDR_PART,      /* computes the sums of its own sensors */
+    SONAR_MVDR_JOINED     /* solves from the added sums of all parts */
 } sonar_mvdr_parts;
 
-/* Products of neighbouring bins, for the tones, and the number of sensors that they are of. */
+/* Products of neighbouring bins, for the tones, and the number of sensors in them. */
 enum { SONAR_MVDR_PRODUCTS = 4 };
 enum {
-    SONAR_MVDR_PLAN_OFFSET = 0, /* bins above its centre at which the bin is steered */
-    SONAR_MVDR_PLAN_WHOLE,      /* not 0: all sums come, for all of them have changed */
+    SONAR_MVDR_PLAN_OFFSET = 0, /* how far above its centre the bin is steered, in bins */
+    SONAR_MVDR_PLAN_WHOLE,      /* not 0: all sums are sent, because all of them have changed */
     SONAR_MVDR_PLAN
 };
 
 typedef enum sonar_mvdr_solver {
-    SONAR_MVDR_AUTO = 0, /* the fastest */
+    SONAR_MVDR_AUTO = 0, /* the fastest method */
     SONAR_MVDR_JACOBI    /* eigendecomposition by parallel Jacobi rotations (thesis 6.5) */
 } sonar_mvdr_solver;
 
@@ -301,107 +306,107 @@ typedef enum sonar_loading {
     SONAR_LOADING_ABSOLUTE   /* eps itself, in unit^2/Hz */
 } sonar_loading;
 
-/* How many sources a bin's eigenvalues tell of: docs/mvdr.md. */
+/* How the number of sources is estimated from a bin's eigenvalues: docs/mvdr.md. */
 typedef enum sonar_source_count {
     SONAR_COUNT_OFF = 0,
     SONAR_COUNT_MDL,          /* minimum description length (Wax and Kailath 1985) */
     SONAR_COUNT_RANDOM_MATRIX /* Nadakuditi and Edelman 2008 */
 } sonar_source_count;
 
-/* Number of dominant modes, and of MUSIC's sources; always fewer than eigenvalues and snapshots,
- * or:
- */
+/* Number of dominant modes, or of MUSIC's sources. It is always less than the number of eigenvalues
+ * and of snapshots. Or: */
 enum {
     SONAR_MODES_OFF = 0,
-    SONAR_MODES_COUNTED = -1 /* as many as spec.source_count finds sources */
+    SONAR_MODES_COUNTED = -1 /* the number that spec.source_count finds */
 };
 
-/* Noise power in place of the eigenvalues that dominant mode rejection drops. */
+/* Noise power that replaces the eigenvalues dropped by dominant mode rejection. */
 typedef enum sonar_mvdr_noise {
-    SONAR_NOISE_TRACE = 0, /* their mean, made up for the snapshots that the modes took */
+    SONAR_NOISE_TRACE = 0, /* their mean, corrected for the snapshots that the modes took */
     SONAR_NOISE_MEDIAN     /* their median over that of the Marchenko-Pastur law */
 } sonar_mvdr_noise;
 
 /* How a taper spreads a tone over neighbouring bins: the angle of (W(o), W(o - 1)), W being the
- * taper's transform about its middle, for offsets o = (i + 1/2)/STEPS - REACH, which leaves out
- * the zeros at whole bins, continued over half a turn; from `first` on `count` of them ascend and
- * name one offset each. */
+ * taper's transform about its middle, for offsets o = (i + 1/2)/STEPS - REACH, which avoids the
+ * zeros at whole bins, unwrapped beyond half a turn. From `first` on, `count` of the angles ascend,
+ * so that each determines one offset. */
 enum {
     SONAR_MVDR_TONE_REACH = 8,
     SONAR_MVDR_TONE_STEPS = 32,
     SONAR_MVDR_TONE_ANGLES = (2 * SONAR_MVDR_TONE_REACH + 1) * SONAR_MVDR_TONE_STEPS
 };
 typedef struct sonar_mvdr_tones {
-    double correlation; /* of broadband sound in neighbouring bins, without its sign */
+    double correlation; /* magnitude of the correlation of broadband sound in neighbouring bins */
     size_t first, count;
     float angle[SONAR_MVDR_TONE_ANGLES];
 } sonar_mvdr_tones;
 
-/* Members that are live may have other values in sonar_params.mvdr: they hold for all snapshots
- * that have been taken in. */
+/* Members marked live may have other values in sonar_params.mvdr, which then apply to all snapshots
+ * taken so far. */
 typedef struct sonar_mvdr_spec {
     size_t sensors, directions, ranges; /* ranges may be 0: no near field */
     double fs_hz;
     size_t length;          /* N, of the MVDR's own DFT */
-    size_t first_bin, bins; /* bins of the input; live: those in use */
-    size_t max_new;         /* most snapshots one execute brings */
+    size_t first_bin, bins; /* bins of the input; live: the bins in use */
+    size_t max_new;         /* largest number of snapshots in one execute */
     size_t snapshots;       /* L of the block, >= 1; 0 with forgetting */
     double alpha;           /* forgetting factor in (0, 1); 0 = block */
     sonar_loading loading;  /* live */
-    double eps;             /* live; > 0; docs/mvdr.md has the least delta, and a hundredth of eps
-                               counts where the noise rule falls back to the trace */
-    size_t known_sources;   /* live; K for the noise rule, 0 = unknown */
+    double eps; /* live; > 0. docs/mvdr.md has the smallest delta. If the noise rule falls back to
+                   the trace, a hundredth of eps applies */
+    size_t known_sources; /* live; K for the noise rule, 0 = unknown */
     sonar_mvdr_solver solver;
-    double tolerance;  /* live; in (0, 1): Jacobi ends with a sweep that meets no |g_ij| above it
-                          times sqrt(g_ii g_jj), G being what is diagonalised */
-    size_t max_sweeps; /* live; after which a bin is flagged as not converged */
+    double tolerance;  /* live; in (0, 1). Jacobi ends with a sweep in which no |g_ij| exceeds it
+                          times sqrt(g_ii g_jj); G is the matrix being diagonalised */
+    size_t max_sweeps; /* live; a bin that needs more is flagged as not converged */
     bool forward_backward; /* averages with the array mirrored at the origin; sensors whose mirror
                               image is masked or missing are not used */
-    bool correct_level;    /* live; take out what few snapshots and loading do to levels */
+    bool correct_level; /* live; compensate the effect of few snapshots and of loading on levels */
     sonar_source_count source_count; /* live */
-    /* SONAR_MODES_*, or the number of dominant modes. Live, but OFF stays OFF and others stay
-     * others unless the stage was made with the JACOBI solver or with a limit on the white noise
-     * gain. */
+    /* SONAR_MODES_*, or the number of dominant modes. Live, but OFF and other values cannot replace
+     * each other, unless the stage was created with the JACOBI solver or with a limit on the white
+     * noise gain. */
     int dmr;
     sonar_mvdr_noise dmr_noise; /* live */
-    /* Least white noise gain of the weights, |w^H a|^2 / (w^H w), in dB re that of equal weights,
-     * B: less than 0; 0: no limit. Not with dominant modes or corrected levels. Live, but a stage
-     * that was made without a limit has no room for one. */
+    /* Smallest white noise gain of the weights, |w^H a|^2 / (w^H w), in dB relative to that of
+     * equal weights, B: less than 0; 0: no limit. Not together with dominant modes or corrected
+     * levels. Live, but a stage that was created without a limit has no memory for one. */
     double white_noise_gain_db;
     /* SONAR_MODES_*, or the number of sources; found by Jacobi, whatever the solver. Live, but a
-     * stage that was made with OFF stays so. While it is OFF, MUSIC is not wanted. */
+     * stage that was created with OFF keeps OFF. With OFF, MUSIC is not wanted. */
     int music;
     /* Borrowed during create. NULL: every bin is steered at its centre. */
     const sonar_mvdr_tones *tones;
-    /* Bins at the ends of the input that are there only so that their neighbours' tones are found:
-     * no sum over bins has them, nor does evaluate. Fewer than all. */
+    /* Bins at the ends of the input that serve only to find their neighbours' tones. Sums over bins
+     * and evaluate exclude them. Fewer than all bins. */
     size_t edge_below, edge_above;
-    /* Other than WHOLE only where sonar_mvdr_adds holds of the whole array. */
+    /* Values other than WHOLE only if sonar_mvdr_adds is true for the whole array. */
     sonar_mvdr_parts parts;
 } sonar_mvdr_spec;
 
-/* What follows from the sizes of a specification: pure functions, any thread. */
+/* Values that depend only on the sizes of a specification: pure functions, any thread. */
 
-/* Snapshots that are kept: L, or all that forgetting leaves above 1e-14 of their power. */
+/* Number of snapshots kept: L, or with forgetting those with more than 1e-14 of their power. */
 static inline double sonar_mvdr_slots(const sonar_mvdr_spec *spec) {
     return spec->alpha > 0 ? ceil(log(1e-14) / log(spec->alpha)) : (double)spec->snapshots;
 }
 
-/* Whether the Gram matrix of the snapshots is solved: from up to half as many as sensors. */
+/* True if the Gram matrix of the snapshots is solved: with at most half as many snapshots as
+ * sensors. */
 static inline bool sonar_mvdr_by_snapshots(const sonar_mvdr_spec *spec) {
     const size_t half = spec->sensors / (spec->forward_backward ? 4 : 2);
     return spec->parts || sonar_mvdr_slots(spec) <= (double)half;
 }
 
-/* Whether sums over parts of the sensors can be added: in snapshot space, without mirror images,
- * whose sensors may be another part's, and without a near field, whose sums are too many. A limit
- * on the white noise gain is left to stages that have the snapshots. */
+/* True if sums over parts of the sensors can be added: in snapshot space, without forward-backward
+ * averaging, whose mirror images may be another part's sensors, and without a near field, whose
+ * sums are too many. A limit on the white noise gain needs stages that have the snapshots. */
 static inline bool sonar_mvdr_adds(const sonar_mvdr_spec *spec) {
     return sonar_mvdr_by_snapshots(spec) && !spec->forward_backward && !spec->ranges &&
            !(spec->white_noise_gain_db < 0);
 }
 
-/* Doubles of a snapshot's sums in a bin, and of all that a bin has. */
+/* Doubles of a snapshot's sums in a bin, and of all sums of a bin. */
 static inline size_t sonar_mvdr_sums_row(const sonar_mvdr_spec *spec) {
     return 2 * ((size_t)sonar_mvdr_slots(spec) + spec->directions);
 }
@@ -409,8 +414,8 @@ static inline size_t sonar_mvdr_sums_most(const sonar_mvdr_spec *spec) {
     return (size_t)sonar_mvdr_slots(spec) * sonar_mvdr_sums_row(spec) + spec->directions;
 }
 
-/* Most eigenvalues of R that are not zero: those of the sensors or, if these are fewer, of the
- * block's snapshots, which forward-backward averaging counts twice. The rest of a row is 0. */
+/* Largest number of nonzero eigenvalues of R: the number of sensors or, if smaller, of the block's
+ * snapshots, which forward-backward averaging counts twice. The rest of a row is 0. */
 static inline size_t sonar_mvdr_modes(const sonar_mvdr_spec *spec) {
     const size_t most = spec->alpha > 0 ? spec->sensors : spec->snapshots;
     const size_t half = spec->sensors / 2 + spec->sensors % 2;

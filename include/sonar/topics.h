@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* clang-format off */
 /*
- * The topics, one row each: all that is known of a topic stands here and nowhere else. The
- * enumeration sonar_surface, sonar_topic_table (status/topic.h), subscriptions, headers, the buffers
- * of results and output.topics come from these rows; a test compares docs/reading.md with them.
+ * The topics, one row each. A row is the only definition of its topic. The enumeration
+ * sonar_surface, sonar_topic_table (status/topic.h), subscriptions, headers, the buffers of results
+ * and output.topics come from these rows; a test compares docs/reading.md with them.
  *
  *   name      as subscribed to; no name is a prefix of another
  *   axes      of the array, outer and inner: CHANNEL, RANGE, BIN, DIRECTION, COORDINATE, MODE (of
@@ -11,11 +11,11 @@
  *             unless the MVDR makes it
  *   quantity  POWER (unit^2), DENSITY (unit^2/Hz), PSEUDO (a pseudo-spectrum, which is no power),
  *             SHARE, LENGTH (m), or NOTHING
- *   dtype     of the array: a sonar_dtype but S24; F32 also where there is none
+ *   dtype     of the array: a sonar_dtype but S24; F32 also if there is no array
  *   maker     CBF, MVDR: that stage; HOST: the processor, from samples or transforms; DETECTOR, from
- *             the surfaces it needs; CONTROL: the control thread
- *   when      WINDOW: with each; NAMED: with each while somebody subscribes by name; SECOND
- *   needs     surfaces that have to be there before it can be made
+ *             the surfaces in `needs`; CONTROL: the control thread
+ *   when      WINDOW: with each; NAMED: with each while a subscription names it; SECOND
+ *   needs     surfaces from which it is computed
  */
 /* clang-format on */
 #ifndef SONAR_TOPICS_H
@@ -50,7 +50,7 @@
 #define SONAR_TOPIC_CONSTANT(constant, ...) constant
 #define SONAR_TOPIC_COMMA                   ,
 
-/* What is published, in the order of the topics; a topic with an array is a surface. */
+/* The published topics, in the order of the rows; a topic with an array is a surface. */
 typedef enum sonar_surface {
     SONAR_TOPICS(SONAR_TOPIC_CONSTANT, SONAR_TOPIC_COMMA),
     SONAR_SURFACES
