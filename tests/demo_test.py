@@ -63,10 +63,10 @@ def try_simulator(folder, config):
         other = folder / "other.yaml"
         other.write_text(ARRAY.format(folder=folder, name=name, fs_hz=fs_hz))
         refused = simulate(other)
-        assert refused.returncode == 2 and f"array 'bow' at 8000 Hz, and the configuration's is '{name}'" in refused.stderr, \
+        assert refused.returncode == 2 and f"array 'bow' at 8000 Hz, but the configuration has '{name}'" in refused.stderr, \
             refused.stderr
     fed = simulate(config)
-    assert fed.returncode == 0 and f"feeding sonard of the array 'bow' at ipc://{folder}/in" in fed.stderr, fed.stderr
+    assert fed.returncode == 0 and f"sending to sonard of the array 'bow' at ipc://{folder}/in" in fed.stderr, fed.stderr
     sent, until = json.loads(fed.stdout)["frames"], time.monotonic() + 60
     while status(config)["frames"]["received"] < sent and time.monotonic() < until:
         time.sleep(0.1)

@@ -382,7 +382,7 @@ Test(end_to_end, a_simulator_that_falls_behind_says_so) {
     cr_expect_eq(process_wait(sim, 60000), 0);
     char *log = box_read(&rig.box, "sim.log");
     cr_expect(strstr(log, " s behind the pace: "), "%s", log);
-    cr_expect(strstr(log, "sonar-sim: was up to "), "%s", log);
+    cr_expect(strstr(log, "sonar-sim: lagged up to "), "%s", log);
     free(log);
     cr_expect_geq(summary_number(&rig, "behind_s.most"), 1);
     rig_close(&rig);

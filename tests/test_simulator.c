@@ -971,12 +971,12 @@ Test(simulator, a_lag_is_told_once_and_then_at_intervals) {
         const char *says;
     } step[] = {{0, 0, 0, NULL},
                 {1, 0.9, 0, NULL},
-                {2, 1.0, 0.1, "1.0 s behind the pace: this machine makes samples more slowly"},
+                {2, 1.0, 0.1, "1.0 s behind the pace: this machine computes samples too slowly"},
                 {3, 1.5, 0.1, NULL},
                 {11.9, 8, 0.1, NULL},
-                {12, 8.1, 7, "8.1 s behind the pace: the receiver takes samples more slowly"},
+                {12, 8.1, 7, "8.1 s behind the pace: the receiver is too slow"},
                 {13, 0.5, 7, NULL},
-                {14, 0.05, 7, "kept again, after up to 8.1 s"},
+                {14, 0.05, 7, "kept again, after a lag of up to 8.1 s"},
                 {15, 0.9, 7, NULL},
                 {15.5, 0.3, 7, NULL},
                 {16, 1.2, 7, "1.2 s behind the pace: this machine"}};

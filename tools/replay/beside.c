@@ -10,7 +10,7 @@
 #include "core/core.h"
 
 struct beside {
-    sim_recording_info info; /* of several */
+    sim_recording_info info; /* if there are several recordings */
     sim_capture capture;
     size_t files;
     sim_recording *part[];
@@ -32,10 +32,11 @@ static sonar_code check_part(const sim_recording_info *first, const sim_recordin
         return SONAR_OK;
     sim_utc_format(is->utc_ns, begins, sizeof begins);
     sim_utc_format(first->utc_ns, first_begins, sizeof first_begins);
-    return sonar_fail(err, SONAR_EINVAL, path,
-                      "begins at %s and the first recording at %s: samples side by side are of the "
-                      "same time. --utc TIME says that they are",
-                      begins, first_begins);
+    return sonar_fail(
+        err, SONAR_EINVAL, path,
+        "begins at %s and the first recording at %s: side by side, samples must have the "
+        "same time. --utc TIME asserts that they do",
+        begins, first_begins);
 }
 
 static sonar_code add(beside *b, const char *path, bool utc_given, sonar_error *err) {
@@ -56,7 +57,7 @@ static sonar_code add(beside *b, const char *path, bool utc_given, sonar_error *
     return code;
 }
 
-/* What would otherwise be played without a word. */
+/* Prints what would otherwise go unnoticed. */
 static void say(const beside *b, const char *tool, char *const *path) {
     for (size_t i = 0; i < b->files; i++) {
         const sim_recording_info *is = sim_recording_about(b->part[i]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* sonar-replay: a recording sent as frames, at its own pace, at a multiple of it or as fast as the
- * receiver takes it. Exit codes: 0 done, 1 something failed while running, 2 usage or input. */
+/* sonar-replay: sends a recording as frames, at its own pace, at a multiple of it, or as fast as
+ * the receiver reads. Exit codes: 0 done, 1 something failed while running, 2 usage or input. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -19,7 +19,7 @@
 #include "stream.h"
 #include "tape.h"
 
-enum { OLD_S = 60 }; /* as the daemon's health has it */
+enum { OLD_S = 60 }; /* the same as in the daemon's health */
 
 static volatile sig_atomic_t stop;
 
@@ -27,7 +27,7 @@ typedef struct options {
     sim_stream_options stream;
     char *const *recording;
     size_t recordings;
-    const char *output; /* where messages are published, NULL: at the configuration's endpoint */
+    const char *output; /* where messages are published; NULL: at the configuration's endpoint */
     double fs_hz;       /* 0: the recording's */
     double start_s, duration_s;
     uint64_t array_id; /* UINT64_MAX: the configuration's */
@@ -39,12 +39,12 @@ typedef struct options {
 
 typedef struct run {
     options options;
-    sonar_config *config; /* NULL: --endpoint and --array-id say it all */
+    sonar_config *config; /* NULL: --endpoint and --array-id are sufficient */
     tape tape;
     sim_stream stream;
     float *counts;       /* [channel][frame] */
-    uint8_t *absent;     /* [block of channels], as many as there can be */
-    bool parted;         /* it lacks samples of some channels: its blocks are sent as they are */
+    uint8_t *absent;     /* [block of channels], of the largest possible number */
+    bool parted;         /* samples of some channels are missing: its blocks are sent as they are */
     uint64_t first, end; /* samples of the recording to send */
     double fs_hz;
 } run;
@@ -55,16 +55,16 @@ static const char usage[] =
     "       sonar-replay MESSAGES... --output ADDRESS [options]\n"
     "RECORDING: raw samples with a .json beside them, SigMF, or WAV, RF64, W64, CAF, FLAC;\n"
     "several are played one after the other, as one, with --side-by-side at the same time,\n"
-    "the channels of each behind those of the one before, and those of several ranks at\n"
-    "the same time, each to its rank. MESSAGES: what sonard recorded of those that it\n"
-    "published, .sonar-spectra; of the options only --rate, --start and --duration hold\n"
+    "the channels of each after those of the one before, and those of several ranks at\n"
+    "the same time, each to its rank. MESSAGES: messages that sonard published and\n"
+    "recorded, .sonar-spectra; only the options --rate, --start and --duration apply\n"
     "  -c, --config FILE       the daemon's configuration: array, fs, endpoint\n"
     "      --endpoint ADDRESS  where to connect to\n"
     "      --ranks N           to each of N ranks its channels; default: as in cluster.ranks\n"
-    "      --rank R            to this one alone\n"
-    "  -k, --key FILE          this tool's certificate, where CURVE is spoken\n"
+    "      --rank R            only to this rank\n"
+    "  -k, --key FILE          this tool's certificate, if the daemon uses CURVE\n"
     "      --array-id N        of the array\n"
-    "      --side-by-side      recordings of the same time, which have the array's channels\n"
+    "      --side-by-side      recordings of the same time, with the array's channels\n"
     "                          in the order in which they are given\n"
     "      --utc TIME          of the recording's first sample: ISO 8601, now, 0 unknown;\n"
     "                          default: as recorded, by WAV's bext, or unknown\n"
@@ -74,12 +74,12 @@ static const char usage[] =
     "      --shared-memory     samples go through memory that the daemon shares\n"
     "      --output ADDRESS    where to publish messages: ipc or loopback\n"
     "      --loop N|forever    times to play (1)\n"
-    "      --start S           skip the beginning, seconds of the recording's own time\n"
-    "      --duration S        of each time\n"
+    "      --start S           skip the first S seconds of the recording\n"
+    "      --duration S        play S seconds each time\n"
     "      --frame-samples N   samples per channel and frame (256)\n"
     "      --digitisers N      split the channels over N connections (1)\n"
     "      --format FORMAT     s16, s24, s32, f32; default: the recording's\n"
-    "      --epoch N           of the stream, from 1; default: the time now\n"
+    "      --epoch N           of the stream, from 1; default: the current time\n"
     "      --summary FILE      counters of what was sent, as JSON\n"
     "  -h, --help  -V, --version\n";
 
@@ -119,7 +119,7 @@ static const tool_option option[] = {
 
 static const tool self = {.name = "sonar-replay", .usage = usage, .option = option};
 
-/* Returns -1 to go on, or the exit code. */
+/* Returns -1 to continue, or the exit code. */
 static int read_options(int argc, char **argv, options *o) {
     *o = (options){.stream = {.rate = 1, .frame_samples = 256, .digitisers = 1, .rank = UINT64_MAX},
                    .duration_s = HUGE_VAL,
@@ -143,7 +143,7 @@ static int read_options(int argc, char **argv, options *o) {
 
 /* ---- setting up ------------------------------------------------------------------------------ */
 
-/* Channels that the recording has to have: a rank's data set has its own. */
+/* Number of channels that the recording must have; a rank's data set has the rank's channels. */
 static size_t channels_wanted(const run *r, size_t *first_channel) {
     const sonar_config *c = r->config;
     const sim_recording_info *info = &r->tape.first;
@@ -162,10 +162,11 @@ static sonar_code check_rank(const run *r, sonar_error *err) {
     if (!info->ranks)
         return SONAR_OK;
     if (!r->config || r->options.stream.endpoint || given)
-        return sonar_fail(err, SONAR_EINVAL, path,
-                          "rank %zu of %zu recorded it: --config says where its channels go, and "
-                          "neither --endpoint nor --rank",
-                          info->rank, info->ranks);
+        return sonar_fail(
+            err, SONAR_EINVAL, path,
+            "rank %zu of %zu recorded it: use --config, which defines where its channels go, and "
+            "neither --endpoint nor --rank",
+            info->rank, info->ranks);
     if (r->config->cluster_ranks && r->config->cluster_ranks != info->ranks)
         return sonar_fail(err, SONAR_EINVAL, path,
                           "rank %zu of %zu recorded it, but cluster.ranks are %zu", info->rank,
@@ -173,7 +174,7 @@ static sonar_code check_rank(const run *r, sonar_error *err) {
     return SONAR_OK;
 }
 
-/* The recording must be what the configuration expects, or every frame would be refused. */
+/* The recording must match the configuration, or every frame would be refused. */
 static sonar_code check_match(const run *r, sonar_error *err) {
     const sonar_config *c = r->config;
     const char *path = r->options.recording[0];
@@ -187,7 +188,7 @@ static sonar_code check_match(const run *r, sonar_error *err) {
                               : "");
     if (c && fabs(r->fs_hz / c->fs_hz - 1) > 1e-6)
         return sonar_fail(err, SONAR_EINVAL, path,
-                          "%g Hz, but the configuration has %g Hz: fs_hz there has to be that of "
+                          "%g Hz, but the configuration has %g Hz: fs_hz there must be that of "
                           "the recording; nothing is resampled, and --fs %g would play it as if it "
                           "had been recorded at that rate, with other frequencies",
                           r->fs_hz, c->fs_hz, c->fs_hz);
@@ -198,12 +199,12 @@ static sonar_code check_match(const run *r, sonar_error *err) {
         r->options.loops < 1 + (c->specs.window_length - 1) / samples)
         return sonar_fail(err, SONAR_EINVAL, path,
                           "%" PRIu64 " samples to play, played %" PRIu64 " times, are shorter than "
-                          "a window (dft.length: %zu): not one spectrum would come",
+                          "a window (dft.length: %zu): no spectrum would be published",
                           samples, r->options.loops, c->specs.window_length);
     return SONAR_OK;
 }
 
-/* Frames are of one rank's channels. */
+/* Cuts frames so that each has channels of one rank only. */
 static sonar_code cut_at_ranks(run *r, sonar_error *err) {
     sonar_code code = check_rank(r, err);
     if (code)
@@ -245,7 +246,7 @@ static sonar_code open_recording(run *r, sonar_error *err) {
     return code;
 }
 
-/* Blocks of channels that were lost together are digitisers of their own, on one connection. */
+/* Blocks of channels that were lost together become digitisers of their own, on one connection. */
 static sonar_code connect(run *r, sonar_error *err) {
     const options *o = &r->options;
     const sim_recording_info *info = &r->tape.first;
@@ -268,8 +269,8 @@ static sonar_code connect(run *r, sonar_error *err) {
 
 /* ---- playing --------------------------------------------------------------------------------- */
 
-/* A daemon takes over another stream at once from a frame of all channels; where some are missing
- * at its very beginning, only after a silence. */
+/* A daemon adopts another stream at once if its first frame has all channels. If some channels are
+ * missing at the very beginning, it adopts the stream only after a silence. */
 static void fall_silent(const run *r) {
     const int ms = (r->config ? r->config->restart_after_ms : 2000) + 200;
     nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000L}, NULL);
@@ -281,13 +282,13 @@ static bool play_piece(run *r, const tape_piece *piece, sonar_error *err) {
         sim_stream_seek(&r->stream, piece->new_stream, piece->index, piece->utc_ns, piece->flags);
     if (piece->jump && parted && !piece->whole)
         fall_silent(r);
-    if (!parted) /* every digitiser has a share of the one block */
+    if (!parted) /* every digitiser has a share of the single block */
         memset(r->absent, r->absent[0], r->tape.first.channels);
     return sim_stream_send_some(&r->stream, r->counts, piece->samples, r->absent,
                                 piece->jump && parted && piece->whole, err);
 }
 
-/* What goes on without a gap may go on over its end, too. */
+/* If the recording can be repeated without a gap, a frame may continue over its end. */
 static sonar_code play(run *r, sonar_error *err) {
     uint64_t at = r->first, loops = r->options.loops;
     bool again = false;
@@ -324,7 +325,7 @@ static int run_messages(const run *r) {
     return messages_play(&spec, &err) == SONAR_OK ? EXIT_SUCCESS : sim_complain(self.name, &err);
 }
 
-/* What an operator of the daemon has to know of the time. */
+/* Prints what an operator of the daemon must know about the time. */
 static void say_date(run *r) {
     const int64_t utc_ns = r->tape.first.utc_ns;
     const double start_s = (double)r->first / r->tape.first.fs_hz;
@@ -333,8 +334,8 @@ static void say_date(run *r) {
         tape_date_from(&r->tape, sonar_utc_ns() - llrint(start_s * 1e9));
     else if (r->options.date == TAPE_RECORDED && !utc_ns)
         fprintf(stderr,
-                "%s: the recording tells no date: spectra have no UTC and count from its "
-                "beginning; --utc TIME tells one\n",
+                "%s: the recording has no date: spectra have no UTC and count from its "
+                "beginning; --utc TIME sets one\n",
                 self.name);
     else if (r->options.date == TAPE_RECORDED && behind_s > OLD_S)
         fprintf(stderr, "%s: it was recorded %.1f days ago; --utc now plays it as of now\n",
@@ -353,7 +354,7 @@ static int run_all(run *r) {
     if (code == SONAR_OK)
         code = sim_stream_begin(&r->stream, &err);
     if (code == SONAR_EUNAVAILABLE && stop)
-        return EXIT_SUCCESS; /* asked to leave */
+        return EXIT_SUCCESS; /* stopped by a signal */
     if (code == SONAR_OK)
         say_date(r);
     if (code == SONAR_OK)
@@ -361,7 +362,7 @@ static int run_all(run *r) {
     return code == SONAR_OK ? EXIT_SUCCESS : sim_complain(self.name, &err);
 }
 
-/* What the sockets hold is sent before the end, unless somebody wants to leave. */
+/* Messages in the sockets are sent before the end, unless a signal has stopped the program. */
 static int run_and_close(run *r) {
     const int code = run_all(r);
     sim_stream_close(&r->stream, stop ? 0 : r->options.stream.rate == 0 ? -1 : 10000);
@@ -369,7 +370,7 @@ static int run_and_close(run *r) {
     return code;
 }
 
-/* In a process of its own. */
+/* Plays one rank's recordings; runs in its own process. */
 static int run_rank(void *ctx, char *const *path, size_t files, const char *summary) {
     run *r = ctx;
     r->options.recording = path;
@@ -378,7 +379,7 @@ static int run_rank(void *ctx, char *const *path, size_t files, const char *summ
     return run_and_close(r);
 }
 
-/* Those of several ranks belong to one stream: it has one epoch. */
+/* Recordings of several ranks belong to one stream, so they have one epoch. */
 static int run_recordings(run *r) {
     options *o = &r->options;
     ranks_recordings sorted;

@@ -13,15 +13,15 @@
 #include "spectra.h"
 
 enum { POLL_MS = 50, LINGER_MS = 10000, HIGH_WATER_MARK = 1000 };
-static const int64_t pause_most_ns = 10000000000; /* of the recording's own time */
+static const int64_t pause_most_ns = 10000000000; /* in the recording's own time */
 
 typedef struct player {
     const messages_spec *spec;
     void *zmq, *socket;
-    int64_t utc_ns;     /* of the message before, 0: there was none */
-    int64_t own_ns;     /* time of the recording's own since its first message */
-    int64_t paced_ns;   /* the same since the one that was played first, with bounded pauses */
-    int64_t started_ns; /* monotonic, when that one went out; 0: not yet */
+    int64_t utc_ns;     /* of the previous message, 0: none */
+    int64_t own_ns;     /* the recording's own time since its first message */
+    int64_t paced_ns;   /* the same since the first message that was played, with bounded pauses */
+    int64_t started_ns; /* monotonic time when that message was sent; 0: not yet */
     bool over;
 } player;
 
@@ -46,14 +46,14 @@ static sonar_code open_socket(player *p, sonar_error *err) {
     const int mark = HIGH_WATER_MARK, on = 1;
     if (!is_local(endpoint))
         return sonar_fail(err, SONAR_EINVAL, endpoint,
-                          "messages go out in the clear: ipc://PATH or a loopback address is "
+                          "messages are not encrypted: ipc://PATH or a loopback address is "
                           "accepted");
     p->zmq = zmq_ctx_new();
     p->socket = p->zmq ? zmq_socket(p->zmq, ZMQ_XPUB) : NULL;
     if (!p->socket)
         return sonar_fail(err, SONAR_ESYS, endpoint, "zmq_socket: %s", zmq_strerror(zmq_errno()));
     zmq_setsockopt(p->socket, ZMQ_SNDHWM, &mark, sizeof mark);
-    /* at the greatest pace no message is lost; otherwise a slow reader loses messages, as live */
+    /* with rate max no message is lost; otherwise a slow reader loses messages, as it would live */
     if (p->spec->rate == 0)
         zmq_setsockopt(p->socket, ZMQ_XPUB_NODROP, &on, sizeof on);
     return sonar_endpoint_bind(p->socket, endpoint, err);
@@ -76,7 +76,7 @@ static void drain_subscriptions(const player *p) {
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
-/* Sleeps until its time has come; false: stopped. */
+/* Sleeps until the message's time has come. False: stopped. */
 static bool await_time(const player *p, int64_t since_ns) {
     const int64_t step_ns = (int64_t)POLL_MS * 1000000;
     while (!*p->spec->stop && p->spec->rate > 0) {
@@ -99,12 +99,14 @@ static bool send_part(const player *p, const void *data, size_t bytes, int flags
     return true;
 }
 
-/* The recorded clock may have been set, and recording may have paused: what is not the pace of
- * messages is not waited for. */
+/* The recorded clock may have been set, and recording may have paused. Such steps are not waited
+ * for. */
 static void take_step(player *p, int64_t utc_ns) {
     const int64_t step_ns = p->utc_ns && utc_ns > p->utc_ns ? utc_ns - p->utc_ns : 0;
     p->utc_ns = utc_ns;
-    p->own_ns += step_ns < INT64_MAX - p->own_ns ? step_ns : 0; /* of a clock set to and fro */
+    p->own_ns += step_ns < INT64_MAX - p->own_ns
+                     ? step_ns
+                     : 0; /* the clock may have been set back and forth */
     p->paced_ns += step_ns < pause_most_ns ? step_ns : pause_most_ns;
     if (step_ns > pause_most_ns && p->started_ns && p->spec->rate > 0)
         fprintf(stderr,
@@ -138,7 +140,7 @@ static sonar_code send_message(player *p, const spectra *file, sonar_error *err)
     return SONAR_OK;
 }
 
-/* Whether a file is of messages is told before a subscriber is waited for. */
+/* Checks whether the file contains messages, before waiting for a subscriber. */
 static sonar_code look_at(const char *path, sonar_error *err) {
     spectra file;
     const sonar_code code = spectra_open(path, &file, err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Published messages that sonard recorded, published again. */
+/* Publishes recorded messages of sonard again. */
 #ifndef REPLAY_MESSAGES_H
 #define REPLAY_MESSAGES_H
 
@@ -8,19 +8,19 @@
 #include "sonar/sonar.h"
 
 typedef struct messages_spec {
-    char *const *path; /* [files] one after the other */
+    char *const *path; /* [files] played one after the other */
     size_t files;
-    const char *endpoint; /* ipc or loopback: they go out in the clear */
-    double rate;          /* 0: as fast as may be */
+    const char *endpoint; /* ipc or loopback, because messages are not encrypted */
+    double rate;          /* 0: as fast as possible */
     double start_s, duration_s;
     const volatile sig_atomic_t *stop;
 } messages_spec;
 
-/* Is it such a file, by its name? */
+/* True if the file's name is that of recorded messages. */
 bool messages_is(const char *path);
-/* Waits for a subscriber, then publishes each message when its time has come. Of a file that ends
- * within a message, as a daemon that was killed leaves it, that one is left out. SONAR_EINVAL,
- * SONAR_EUNAVAILABLE, SONAR_ESYS. */
+/* Waits for a subscriber, then publishes each message at its time. A message that is cut off at the
+ * end of a file, as a killed daemon leaves it, is omitted. SONAR_EINVAL, SONAR_EUNAVAILABLE,
+ * SONAR_ESYS. */
 sonar_code messages_play(const messages_spec *spec, sonar_error *err);
 
 #endif

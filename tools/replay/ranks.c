@@ -14,7 +14,7 @@
 #include "recording.h"
 #include "stream.h"
 
-/* ---- whose they are -------------------------------------------------------------------------- */
+/* ---- sorting by rank ------------------------------------------------------------------------- */
 
 static sonar_code rank_of(const char *path, size_t *rank, sonar_error *err) {
     sim_recording *recording = NULL;
@@ -22,9 +22,9 @@ static sonar_code rank_of(const char *path, size_t *rank, sonar_error *err) {
     if (!code)
         *rank = sim_recording_about(recording)->rank;
     if (!code && *rank >= SONAR_RANKS_MOST)
-        code =
-            sonar_fail(err, SONAR_EINVAL, path, "rank %zu recorded it, but %d ranks are the most",
-                       *rank, SONAR_RANKS_MOST);
+        code = sonar_fail(err, SONAR_EINVAL, path,
+                          "rank %zu recorded it, but at most %d ranks are possible", *rank,
+                          SONAR_RANKS_MOST);
     sim_recording_close(recording);
     return code;
 }
@@ -63,10 +63,10 @@ void ranks_destroy(ranks_recordings *sorted) {
 
 struct process {
     pid_t pid;   /* 0: it has ended */
-    int summary; /* a file in memory */
+    int summary; /* a memory file */
 };
 
-/* Ends with the process that has started it. */
+/* The process ends when its parent ends. */
 static int play_rank(const ranks_recordings *sorted, const ranks_player *player, size_t rank,
                      int summary) {
     char path[32];
@@ -99,7 +99,7 @@ static void end_all(const struct process *process, size_t ranks) {
             kill(process[r].pid, SIGTERM);
 }
 
-/* Until all have ended. A signal comes to this process, or to all. */
+/* Waits until all have ended. A signal may reach this process alone, or all of them. */
 static int await_all(struct process *process, size_t ranks, const ranks_player *player, int code) {
     bool told = code != 0;
     for (size_t left = ranks; left > 0;) {
@@ -130,7 +130,7 @@ static void copy_summary(int from, FILE *to) {
         fwrite(text, 1, (size_t)(text[n - 1] == '\n' ? n - 1 : n), to);
 }
 
-/* Of those that sent anything. */
+/* Summaries of the ranks that sent samples. */
 static void write_summaries(const struct process *process, size_t ranks, FILE *to) {
     bool first = true;
     fputs("{\"ranks\": [", to);

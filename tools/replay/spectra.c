@@ -20,7 +20,7 @@ static sonar_code refuse(const spectra *s, const uint8_t lead[SONAR_MESSAGE_HEAD
     return sonar_fail(err, SONAR_EINVAL, s->path, "at byte %" PRIu64 " there is no message", s->at);
 }
 
-/* The lead of the next message; *found false: the file ends before it. */
+/* Reads the lead of the next message; *found false: the file ends before it. */
 static sonar_code read_head(spectra *s, bool *found, sonar_error *err) {
     uint8_t lead[SONAR_MESSAGE_HEAD_BYTES];
     *found = fread(lead, 1, sizeof lead, s->file) == sizeof lead;
@@ -39,7 +39,7 @@ sonar_code spectra_open(const char *path, spectra *s, sonar_error *err) {
     return code;
 }
 
-/* A length is what a file says: no memory is taken for more than the file has. */
+/* Lengths in the file are not trusted: no more memory is allocated than the file has bytes. */
 sonar_code spectra_next(spectra *s, bool *found, sonar_error *err) {
     const sonar_code code = read_head(s, found, err);
     if (code || !*found)

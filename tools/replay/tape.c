@@ -23,7 +23,8 @@ static sonar_code open_file(tape *t, size_t file, sonar_error *err) {
         t->stream = t->info->last_stream;
     close_file(t);
     const tape_spec *spec = &t->spec;
-    const char *tool = t->begin[file + 1] ? NULL : spec->tool; /* it was told before */
+    const char *tool =
+        t->begin[file + 1] ? NULL : spec->tool; /* reported when it was opened before */
     const sonar_code code = beside_open(tool, t->path + file, spec->beside ? spec->files : 1,
                                         spec->date != TAPE_RECORDED, &t->recording, err);
     t->file = file;
@@ -46,7 +47,7 @@ static sonar_code check_like_first(const tape *t, sonar_error *err) {
                       b->channels, b->fs_hz, a->channels, a->fs_hz);
 }
 
-/* Notes between which channels something is missing on one side only. */
+/* Marks the channels at which missing samples begin or end. */
 static void note_edges(const tape *t, uint8_t *edge) {
     for (size_t i = 0; i < t->info->lacks; i++) {
         edge[t->info->lack[i].first_channel] = 1;
@@ -136,7 +137,7 @@ void tape_rewind(tape *t) {
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* The capture that sample `from` of the file is in; the piece ends with it. */
+/* The capture that contains sample `from` of the file; the piece ends with it. */
 static const sim_capture *capture_at(const tape *t, uint64_t from, uint64_t *end) {
     const sim_recording_info *info = t->info;
     size_t i = info->captures - 1;
@@ -159,7 +160,7 @@ static size_t block_of(const tape *t, size_t channel) {
     return low;
 }
 
-/* Blocks that are missing at sample `from`; the piece ends where that changes. */
+/* Finds the blocks that are missing at sample `from`; the piece ends where that changes. */
 static bool find_absent(const tape *t, uint64_t from, uint64_t *end, uint8_t *absent) {
     bool any = false;
     memset(absent, 0, t->blocks);
@@ -182,7 +183,7 @@ static int64_t duration_ns(const tape *t, uint64_t samples) {
     return llrint((double)samples / t->info->fs_hz * 1e9);
 }
 
-/* Another date keeps the time between captures, where they know theirs. */
+/* With another date, the time between captures stays, if they know theirs. */
 static int64_t utc_at(const tape *t, const sim_capture *c, uint64_t from) {
     const tape_spec *spec = &t->spec;
     const int64_t recorded_ns = c->utc_ns ? c->utc_ns + duration_ns(t, from - c->start) : 0;
@@ -194,7 +195,7 @@ static int64_t utc_at(const tape *t, const sim_capture *c, uint64_t from) {
                                           : spec->utc_ns + duration_ns(t, t->begin[t->file] + from);
 }
 
-/* Where the piece lies in its stream, and whether that follows on what came before. */
+/* Sets the position of the piece in its stream, and whether it continues the previous piece. */
 static void place(const tape *t, const sim_capture *c, uint64_t from, tape_piece *piece) {
     const bool begins = from == c->start, first = c == t->info->capture;
     const bool other = t->stream >> 32 != t->info->first_stream >> 32;

@@ -1,72 +1,72 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Recordings that follow on each other, as one: the segments that sonard makes, or a single file of
- * any kind, which is open at a time; or several side by side as that single file. */
+/* Consecutive recordings as one: segments of sonard, or a single file of any kind, one of them open
+ * at a time; or several recordings side by side as if they were that single file. */
 #ifndef REPLAY_TAPE_H
 #define REPLAY_TAPE_H
 
 #include "beside.h"
 
-/* The UTC that is played. */
+/* The UTC of the played samples. */
 typedef enum tape_date {
-    TAPE_RECORDED = 0, /* what the recording says */
+    TAPE_RECORDED = 0, /* as recorded */
     TAPE_UNKNOWN,
-    TAPE_GIVEN /* of the first sample of all */
+    TAPE_GIVEN /* of the very first sample */
 } tape_date;
 
 typedef struct tape_spec {
-    const char *tool; /* its name, for what there is to say */
+    const char *tool; /* the tool's name, for messages */
     char *const *path;
     size_t files;
-    bool beside; /* they are of the same time */
+    bool beside; /* the recordings have the same time */
     tape_date date;
-    int64_t utc_ns; /* given */
+    int64_t utc_ns; /* for TAPE_GIVEN */
 } tape_spec;
 
 typedef struct tape {
     tape_spec spec;
     size_t files;
     char *const *path;        /* [files], borrowed */
-    uint64_t *begin;          /* [files + 1] sample of the tape with which each begins */
-    sim_recording_info first; /* what the first file says; its lists are not valid */
+    uint64_t *begin;          /* [files + 1] first sample of each on the tape */
+    sim_recording_info first; /* from the first file; its lists are not valid */
     size_t captures;          /* of all files */
-    size_t blocks;            /* of channels that are there, or missing, together */
+    size_t blocks;            /* of channels that are present or missing together */
     uint32_t *first_channel;  /* [blocks] */
     /* the open file */
     size_t file;
     beside *recording;
     const sim_recording_info *info;
-    /* where the stream stands */
+    /* the position in the stream */
     uint64_t next_index;
-    uint64_t stream; /* of the end of the file before */
+    uint64_t stream; /* at the end of the previous file */
     bool begun;
 } tape;
 
-/* What comes next, at most `most` samples of it. */
+/* The next piece, at most `most` samples. */
 typedef struct tape_piece {
     size_t samples;
-    bool seek;       /* index, utc_ns and flags are to be taken over */
-    bool jump;       /* it does not follow on what came before... */
-    bool new_stream; /* ...and is of another stream */
+    bool seek;       /* index, utc_ns and flags must be adopted */
+    bool jump;       /* it does not continue the previous piece... */
+    bool new_stream; /* ...and belongs to another stream */
     uint64_t index;
     int64_t utc_ns;
     uint16_t flags;
-    bool whole; /* nothing is missing in it */
+    bool whole; /* no samples are missing in it */
 } tape_piece;
 
-/* Looks into all files, which have to be of the same channels and rate. SONAR_EINVAL,
- * SONAR_EUNAVAILABLE; close is needed in any case. */
+/* Reads all files, which must have the same channels and rate. SONAR_EINVAL, SONAR_EUNAVAILABLE.
+ * Call close in any case. */
 sonar_code tape_open(tape *tape, const tape_spec *spec, sonar_error *err);
-/* The first sample of all has this UTC from now on. */
+/* Sets the UTC of the very first sample. */
 void tape_date_from(tape *tape, int64_t utc_ns);
-/* No block has channels on both sides of this one's lower end. */
+/* Divides blocks, so that no block extends across the lower end of this channel. */
 sonar_code tape_cut(tape *tape, size_t channel, sonar_error *err);
 void tape_close(tape *tape);
 uint64_t tape_samples(const tape *tape);
-/* The piece at sample `at` of the tape, which ends at `end`: to[channel][piece->samples], and
+/* Reads the piece at sample `at` of the tape, which ends at `end`: to[channel][piece->samples], and
  * absent[block]. */
 sonar_code tape_read(tape *tape, uint64_t at, uint64_t end, size_t most, float *to, uint8_t *absent,
                      tape_piece *piece, sonar_error *err);
-/* The next read begins a stream of its own. */
+/* The next read begins a new stream. */
 void tape_rewind(tape *tape);
 
 #endif

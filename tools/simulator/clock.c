@@ -11,7 +11,7 @@
 
 enum { NAP_NS = 50 * 1000 * 1000 };
 
-/* Digits after the point as nanoseconds; *text moves behind them. */
+/* Reads the digits after the point as nanoseconds and advances *text past them. */
 static int64_t parse_fraction(const char **text) {
     int64_t ns = 0;
     if (**text != '.')
@@ -33,7 +33,7 @@ bool sim_utc_parse(const char *text, int64_t *utc_ns) {
         rest++;
     if (*rest)
         return false;
-    const time_t seconds = timegm(&date), most = 9000000000; /* of nanoseconds in 64 bits */
+    const time_t seconds = timegm(&date), most = 9000000000; /* limit of nanoseconds in 64 bits */
     if (seconds < -most || seconds > most)
         return false;
     *utc_ns = (int64_t)seconds * 1000000000 + ns;
@@ -63,7 +63,7 @@ static int64_t due_ns(const sim_pace *pace, uint64_t samples) {
     return pace->start_ns + llrint((double)samples / pace->fs_hz / pace->rate * 1e9);
 }
 
-/* In naps, so that a signal that came just before one is noticed soon. */
+/* Waits in short sleeps, so that a signal that arrives just before a sleep is noticed soon. */
 bool sim_pace_wait(const sim_pace *pace, uint64_t samples) {
     if (pace->rate > 0) {
         int64_t due = due_ns(pace, samples);
@@ -90,7 +90,7 @@ const char *sim_lag_note(sim_lag *lag, int64_t now_ns, double lag_s, double wait
         lag->waited_s = waited_s;
     if (lag->behind && lag_s < caught_up_s) {
         lag->behind = false;
-        snprintf(text, 160, "the pace is kept again, after up to %.1f s behind it", lag->most_s);
+        snprintf(text, 160, "the pace is kept again, after a lag of up to %.1f s", lag->most_s);
         return text;
     }
     bool again = lag->behind && now_ns - lag->told_ns >= SIM_LAG_TOLD_EVERY_S * 1000000000LL;
@@ -99,8 +99,7 @@ const char *sim_lag_note(sim_lag *lag, int64_t now_ns, double lag_s, double wait
     lag->behind = true;
     lag->told_ns = now_ns;
     snprintf(text, 160, "%.1f s behind the pace: %s", lag_s,
-             waited_s - lag->waited_s > lag_s / 2
-                 ? "the receiver takes samples more slowly than that"
-                 : "this machine makes samples more slowly than that");
+             waited_s - lag->waited_s > lag_s / 2 ? "the receiver is too slow"
+                                                  : "this machine computes samples too slowly");
     return text;
 }

@@ -17,13 +17,14 @@ struct sim_feedback {
     void *socket;
     uint32_t epoch;
     sim_credit credit;
-    bool heard; /* a status has come */
-    bool idle;  /* the last status came while waiting here and said that nothing is under way */
+    bool heard; /* a status has been received */
+    bool idle; /* the last status was received during this wait and reported no window waiting or at
+                  work */
 };
 
 /* ---- credit ---------------------------------------------------------------------------------- */
 
-/* Windows that lie below `end` as a whole. */
+/* Number of windows that lie completely below `end`. */
 static uint64_t windows_below(const sim_credit *c, uint64_t end) {
     uint64_t first_end = c->first + c->length;
     return end < first_end ? 0 : (end - first_end) / c->hop + 1;
@@ -51,7 +52,7 @@ void sim_credit_settle(sim_credit *credit, uint64_t sent) {
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-/* A topic that comes with every window, the shortest first; NULL: none does. */
+/* The shortest topic that is published with every window; NULL: no such topic. */
 static const char *topic_of_windows(const sonar_config *c) {
     if (c->detect_enabled && (c->output_topics & SONAR_WANT(SONAR_DETECTIONS)))
         return sonar_topic_name(SONAR_DETECTIONS);
@@ -78,7 +79,7 @@ static sonar_code listen_to(sim_feedback *f, void *zmq_context, const sonar_conf
     zmq_setsockopt(f->socket, ZMQ_LINGER, &zero, sizeof zero);
     zmq_setsockopt(f->socket, ZMQ_IPV6, &on, sizeof on);
     sonar_socket_keepalive(f->socket);
-    /* status last: once one has come, the other subscription holds, too */
+    /* status last: when one is received, the other subscription is effective too */
     zmq_setsockopt(f->socket, ZMQ_SUBSCRIBE, windows, strlen(windows));
     zmq_setsockopt(f->socket, ZMQ_SUBSCRIBE, status, strlen(status));
     return sonar_client_connect(key, config->security.curve, f->socket, config->output_endpoint,
@@ -131,9 +132,9 @@ static bool is_repeat(const cJSON *head) {
     return false;
 }
 
-/* Windows that are not published, because they lack samples or have failed, show in the counters
- * alone: two fresh statuses in a row without a window waiting or at work, a second apart, leave no
- * frame on its way. */
+/* Windows that are not published, because they lack samples or have failed, are visible only in the
+ * counters. Two new statuses in a row, a second apart, without a window waiting or at work show
+ * that no frame is on its way. */
 static void take_status(sim_feedback *f, const cJSON *head, uint64_t sent) {
     const cJSON *w = cJSON_GetObjectItemCaseSensitive(head, "windows");
     const cJSON *dropped = cJSON_GetObjectItemCaseSensitive(w, "dropped");
@@ -155,7 +156,7 @@ static void take_window(sim_feedback *f, const cJSON *head) {
     f->idle = false;
 }
 
-/* One message, if one comes in time. */
+/* Takes one message, if one arrives in time. */
 static bool take_message(sim_feedback *f, uint64_t sent, int timeout_ms) {
     zmq_pollitem_t item = {.socket = f->socket, .events = ZMQ_POLLIN};
     if (zmq_poll(&item, 1, timeout_ms) <= 0)
@@ -191,7 +192,8 @@ bool sim_feedback_hears(sim_feedback *f, int timeout_ms, const volatile sig_atom
 
 bool sim_feedback_wait(sim_feedback *f, uint64_t sent, uint64_t end,
                        const volatile sig_atomic_t *stop) {
-    while (take_message(f, sent, 0)) /* what came meanwhile may be older than what was sent since */
+    while (take_message(
+        f, sent, 0)) /* messages received meanwhile may be older than the samples sent since */
         f->idle = false;
     f->idle = false;
     while (!*stop && !sim_credit_covers(&f->credit, sent, end))

@@ -17,7 +17,7 @@ static const double INTERVAL_S = 0.1;
 struct sim_heading {
     int fd;
     double heading_deg, turn_deg_s, fs_hz;
-    uint64_t told; /* intervals so far */
+    uint64_t told; /* intervals sent so far */
 };
 
 static sonar_code connect_to(sim_heading *h, const char *address, sonar_error *err) {
@@ -27,7 +27,7 @@ static sonar_code connect_to(sim_heading *h, const char *address, sonar_error *e
                                    .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV};
     if (sscanf(address, "udp://%63[^:]:%7[0-9]", host, port) != 2 ||
         getaddrinfo(host, port, &hints, &found) != 0)
-        return sonar_fail(err, SONAR_EINVAL, "--nmea", "udp://ADDRESS:PORT is wanted, not %s",
+        return sonar_fail(err, SONAR_EINVAL, "--nmea", "expected udp://ADDRESS:PORT, not %s",
                           address);
     h->fd = socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     const bool good = h->fd >= 0 && connect(h->fd, found->ai_addr, found->ai_addrlen) == 0;
@@ -58,7 +58,7 @@ static void tell(const sim_heading *h, double t_s) {
         sum ^= *c;
     const int n = snprintf(sentence, sizeof sentence, "$%s*%02X\r\n", body, (unsigned)sum);
     const ssize_t sent = send(h->fd, sentence, (size_t)n, 0);
-    (void)sent; /* a listener need not exist yet */
+    (void)sent; /* an error is ignored, because a listener need not exist yet */
 }
 
 void sim_heading_advance(sim_heading *h, uint64_t samples) {

@@ -11,7 +11,7 @@ typedef struct sim_heading sim_heading;
 /* address: udp://ADDRESS:PORT, borrowed during the call. */
 sonar_code sim_heading_open(const char *address, const sim_scene *scene, double fs_hz,
                             sim_heading **heading, sonar_error *err);
-/* Sends the headings that are due once `samples` of the stream have been made. NULL is allowed. */
+/* Sends the headings that are due after `samples` samples of the stream. NULL is allowed. */
 void sim_heading_advance(sim_heading *heading, uint64_t samples);
 void sim_heading_close(sim_heading *heading); /* NULL is allowed */
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* sonar-sim: a scene seen by the array of a daemon's configuration, sent as frames or written to a
- * file. Exit codes: 0 done, 1 something failed while running, 2 usage, configuration or scene. */
+/* sonar-sim: computes the samples that the array of a daemon's configuration receives in a scene,
+ * and sends them as frames or writes them to a file. Exit codes: 0 done, 1 something failed while
+ * running, 2 usage, configuration or scene. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -23,13 +24,13 @@ enum { WRITE_SAMPLES = 4096 };
 static volatile sig_atomic_t stop;
 
 typedef struct options {
-    sim_stream_options stream; /* what is not given of it: as the scene says */
+    sim_stream_options stream; /* members that are not given follow the scene */
     const char *scene, *file, *truth, *truth_file, *nmea;
-    double duration_s; /* NAN: as the scene says */
+    double duration_s; /* NAN: from the scene */
     uint64_t start_index;
     int64_t utc_ns; /* 0: unknown, INT64_MIN: the wall clock */
-    uint64_t seed;  /* UINT64_MAX: as the scene says */
-    int layout;     /* -1: as the scene says */
+    uint64_t seed;  /* UINT64_MAX: from the scene */
+    int layout;     /* -1: from the scene */
 } options;
 
 typedef struct run {
@@ -38,10 +39,10 @@ typedef struct run {
     sim_scene *scene;
     sim_synth *synth;
     sim_truth_log *truth;
-    sim_heading *heading; /* NULL: not told */
+    sim_heading *heading; /* NULL: not wanted */
     sim_stream stream;
     float *counts;    /* [channel][frame] */
-    uint64_t samples; /* to make; UINT64_MAX: without end */
+    uint64_t samples; /* number of samples to compute; UINT64_MAX: without end */
     int64_t utc_ns;
     double *channel_position_m;
 } run;
@@ -53,8 +54,8 @@ static const char usage[] =
     "where to:\n"
     "      --endpoint ADDRESS    instead of the configuration's ingest endpoints\n"
     "      --ranks N             to each of N ranks its channels; default: as in cluster.ranks\n"
-    "      --rank R              to this one alone; other senders have the others' channels\n"
-    "  -k, --key FILE            this tool's certificate, where CURVE is spoken\n"
+    "      --rank R              only to this rank; other senders send the others' channels\n"
+    "  -k, --key FILE            this tool's certificate, if the daemon uses CURVE\n"
     "      --file FILE           raw samples to a file, with FILE's .json beside it\n"
     "      --truth ADDRESS       publish the truth (loopback or ipc)\n"
     "      --nmea udp://HOST:PORT  own ship's heading, HDT ten times a second\n"
@@ -66,7 +67,7 @@ static const char usage[] =
     "      --shared-memory       samples go through memory that the daemon shares\n"
     "      --duration S          0: without end\n"
     "      --start-index N       index of the first sample\n"
-    "      --epoch N             of the stream, from 1; default: the time now, 1 with --utc\n"
+    "      --epoch N             of the stream, from 1; default: the current time, 1 with --utc\n"
     "      --utc TIME            of the first sample: ISO 8601, 0 unknown; default: now\n"
     "instead of the scene's:\n"
     "      --seed N  --digitisers N  --frame-samples N\n"
@@ -107,7 +108,7 @@ static const tool_option option[] = {
 
 static const tool self = {.name = "sonar-sim", .usage = usage, .option = option};
 
-/* Returns -1 to go on, or the exit code. */
+/* Returns -1 to continue, or the exit code. */
 static int read_options(int argc, char **argv, options *o) {
     *o = (options){.stream = {.rate = 1, .rank = UINT64_MAX},
                    .duration_s = NAN,
@@ -122,7 +123,7 @@ static int read_options(int argc, char **argv, options *o) {
     if (!o->stream.config || !o->scene)
         return tool_wrong_usage(&self, "%s is missing", o->stream.config ? "--scene" : "--config");
     if (!o->stream.epoch && o->utc_ns != INT64_MIN)
-        o->stream.epoch = 1; /* the same frames each time */
+        o->stream.epoch = 1; /* so that the frames are the same each time */
     return -1;
 }
 
@@ -271,7 +272,7 @@ static sonar_code run_live(run *r, sonar_error *err) {
         return code;
     code = sim_stream_begin(&r->stream, err);
     if (code != SONAR_OK)
-        return code == SONAR_EUNAVAILABLE ? SONAR_OK : code; /* asked to leave */
+        return code == SONAR_EUNAVAILABLE ? SONAR_OK : code; /* stopped by a signal */
     if (r->options.utc_ns == INT64_MIN) {
         plan(r); /* the stream begins now */
         sim_sender_set_utc(r->stream.sender, r->utc_ns);

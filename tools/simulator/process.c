@@ -8,15 +8,15 @@
 #include "core/core.h"
 #include "random.h"
 
-/* SHAPE taps of filter, designed on a GRID-point frequency grid; samples are made in blocks of
- * CHUNK at multiples of CHUNK, so that no sample depends on who asked for it and when. */
+/* SHAPE taps of the filter, designed on a grid of GRID frequencies. Samples are computed in blocks
+ * of CHUNK at multiples of CHUNK, so that no sample depends on the order of the calls. */
 enum { SHAPE = 1023, HALF = SHAPE / 2, GRID = 8192, CHUNK = 1024 };
 
 struct sim_process {
     uint64_t key;
     float shape[SHAPE], hilbert[SHAPE];
     float white[CHUNK + SHAPE - 1];
-    int64_t first, end; /* samples held, multiples of CHUNK */
+    int64_t first, end; /* the span of samples held, multiples of CHUNK */
     size_t capacity;
     float *in_phase, *quadrature; /* [capacity] */
 };
@@ -56,7 +56,8 @@ float *sim_kernel_create(void) {
     return kernel;
 }
 
-/* Sixteen partial sums, added in a fixed tree: the same bits whatever the vector length. */
+/* Sixteen partial sums, added in a fixed tree, so that the bits do not depend on the vector
+ * length. */
 static inline float kernel_dot(const float *row, float between, const float *x) {
     enum { LANES = 16 };
     float sum[LANES] = {0};
@@ -182,7 +183,7 @@ void sim_process_destroy(sim_process *process) {
     free(process);
 }
 
-/* Drops what lies before `first`, or everything if the new span does not continue the old one. */
+/* Drops samples before `first`, or all samples if the new span does not continue the old one. */
 static void slide(sim_process *process, int64_t first) {
     if (first < process->first || first > process->end) {
         process->first = process->end = first;

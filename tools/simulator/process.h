@@ -2,7 +2,7 @@
 /*
  * A band-limited Gaussian process in continuous time, of unit variance: white noise at integer
  * indices, shaped by an FIR filter, read between the indices through a windowed sinc. A value
- * depends on key, spectrum and time only.
+ * depends only on key, spectrum and time.
  */
 #ifndef SIM_PROCESS_H
 #define SIM_PROCESS_H
@@ -22,13 +22,14 @@ void sim_kernel_add(const float *kernel, const float *x, double position, double
 
 typedef struct sim_process sim_process;
 
-/* `span` is the most samples one call of sim_process_need may ask for. */
+/* `span` is the largest number of samples in one call of sim_process_need. */
 sonar_code sim_process_create(uint64_t key, const sim_spectrum *spectrum, double fs_hz, size_t span,
                               sim_process **process, sonar_error *err);
 void sim_process_destroy(sim_process *process);
 /* Makes samples first .. first + count - 1 available. */
 void sim_process_need(sim_process *process, int64_t first, size_t count);
-/* Sample `first` and those behind it, until the next need; the second is the Hilbert transform. */
+/* Samples from `first` on, valid until the next need; the second function returns their Hilbert
+ * transform. */
 const float *sim_process_samples(const sim_process *process, int64_t first);
 const float *sim_process_quadrature(const sim_process *process, int64_t first);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Random numbers by core/random.h: sample i of a stream is a function of (seed, stream, i) and of
- * nothing else, so that block sizes, frame sizes and the order of calls change no sample. */
+/* Random numbers from core/random.h. Sample i of a stream is a function of (seed, stream, i) alone,
+ * so that block sizes, frame sizes and the order of calls change no sample. */
 #ifndef SIM_RANDOM_H
 #define SIM_RANDOM_H
 

@@ -12,7 +12,7 @@
 #include "output/output.h"
 
 enum { POLL_MS = 50 };
-static const double RATE_TOLERANCE = 1e-6; /* as of frames */
+static const double RATE_TOLERANCE = 1e-6; /* the same as for frames */
 
 struct sim_receiver {
     const sonar_config *config;
@@ -78,9 +78,9 @@ void sim_receiver_destroy(sim_receiver *r) {
     free(r);
 }
 
-/* ---- who it is ------------------------------------------------------------------------------- */
+/* ---- identity -------------------------------------------------------------------------------- */
 
-/* The status of the daemon that is there; NULL: none has come in time. */
+/* The status of the running daemon; NULL: none was received in time. */
 static cJSON *await_status(const sim_receiver *r, int timeout_ms,
                            const volatile sig_atomic_t *stop) {
     const int64_t until = sonar_monotonic_ns() + (int64_t)timeout_ms * 1000000;
@@ -105,12 +105,11 @@ static sonar_code compare(const sim_receiver *r, const cJSON *head, const char *
     const bool same = cJSON_IsString(array) && !strcmp(array->valuestring, c->array_name);
     if (same && fabs(fs_hz - c->fs_hz) <= RATE_TOLERANCE * c->fs_hz)
         return SONAR_OK;
-    return sonar_fail(
-        err, SONAR_EINVAL, c->output_endpoint,
-        "the daemon there is that of the array '%s' at %g Hz, and the configuration's "
-        "is '%s' at %g Hz: nothing is sent to it; --endpoint ADDRESS names a receiver "
-        "whatever it is",
-        name, fs_hz, c->array_name, c->fs_hz);
+    return sonar_fail(err, SONAR_EINVAL, c->output_endpoint,
+                      "the running daemon has the array '%s' at %g Hz, but the configuration has "
+                      "'%s' at %g Hz: nothing is sent to it; --endpoint ADDRESS sends to any "
+                      "receiver",
+                      name, fs_hz, c->array_name, c->fs_hz);
 }
 
 sonar_code sim_receiver_check(const sim_receiver *r, const char *tool, const char *endpoint,
@@ -118,9 +117,8 @@ sonar_code sim_receiver_check(const sim_receiver *r, const char *tool, const cha
     char name[64];
     cJSON *head = r ? await_status(r, timeout_ms, stop) : NULL;
     if (!head) {
-        fprintf(stderr, "%s: feeding what receives at %s%s\n", tool, endpoint,
-                r ? "; no status comes from output.endpoint, which would tell whose daemon it is"
-                  : "");
+        fprintf(stderr, "%s: sending to the receiver at %s%s\n", tool, endpoint,
+                r ? "; no status from output.endpoint, so its array is not known" : "");
         return SONAR_OK;
     }
     const cJSON *array = cJSON_GetObjectItemCaseSensitive(head, "array");
@@ -130,7 +128,7 @@ sonar_code sim_receiver_check(const sim_receiver *r, const char *tool, const cha
     const cJSON *frames = cJSON_GetObjectItemCaseSensitive(head, "frames");
     if (!code)
         fprintf(stderr,
-                "%s: feeding sonard of the array '%s' at %s, up for %.0f s, %.0f frames so "
+                "%s: sending to sonard of the array '%s' at %s, up for %.0f s, %.0f frames so "
                 "far\n",
                 tool, name, endpoint, number(head, "uptime_s"), number(frames, "received"));
     cJSON_Delete(head);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Whom a stream of samples feeds. The daemon that publishes at the configuration's output.endpoint
- * is asked by its status before the first sample is sent: what is simulated or replayed must not
- * look like the sea to another array's operator. One thread owns a receiver.
+ * Identifies the receiver of a stream of samples. Before the first sample is sent, the status of
+ * the daemon that publishes at the configuration's output.endpoint is read, because simulated or
+ * replayed samples must not reach another array's operator as if they were real. One thread owns a
+ * receiver.
  */
 #ifndef SIM_RECEIVER_H
 #define SIM_RECEIVER_H
@@ -17,13 +18,13 @@ cJSON *sim_receive_head(void *socket);
 
 typedef struct sim_receiver sim_receiver;
 
-/* Listens to the status from now on. *receiver is NULL where it cannot tell: the status is not
- * published, its port is any, or CURVE is spoken, where the daemon's key tells who it is. */
+/* Subscribes to the status. *receiver is NULL if the status cannot identify the daemon: it is not
+ * published, its port is a wildcard, or CURVE is used, where the daemon's key identifies it. */
 sonar_code sim_receiver_create(void *zmq_context, const sonar_config *config,
                                sim_receiver **receiver, sonar_error *err);
 void sim_receiver_destroy(sim_receiver *receiver);
-/* Says on stderr whom `tool` feeds at `endpoint`, as far as that is known within timeout_ms.
- * SONAR_EINVAL: it is the daemon of another configuration. receiver may be NULL. */
+/* Prints on stderr to whom `tool` sends at `endpoint`, as far as that is known within timeout_ms.
+ * SONAR_EINVAL: the daemon has another configuration. receiver may be NULL. */
 sonar_code sim_receiver_check(const sim_receiver *receiver, const char *tool, const char *endpoint,
                               int timeout_ms, const volatile sig_atomic_t *stop, sonar_error *err);
 

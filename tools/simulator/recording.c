@@ -24,7 +24,7 @@ static const struct {
 } format_word[] = {
     {"int16", SONAR_S16}, {"int24", SONAR_S24}, {"int32", SONAR_S32}, {"float32", SONAR_F32}};
 
-/* "a/b.f32" -> "a/b" and this ending; free() it. */
+/* "a/b.f32" -> "a/b" with this ending; free() it. */
 static char *with_ending(const char *path, const char *ending) {
     const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.');
     int stem = dot && (!slash || dot > slash) ? (int)(dot - path) : (int)strlen(path);
@@ -59,7 +59,8 @@ static cJSON *parse_json_file(const char *path, sonar_error *err) {
     }
     char *text = NULL;
     size_t length = 0;
-    ssize_t got = getdelim(&text, &length, '\0', file); /* JSON holds no zero byte */
+    ssize_t got = getdelim(&text, &length, '\0',
+                           file); /* JSON has no zero byte, so this reads the whole file */
     fclose(file);
     cJSON *json = got > 0 && got < SIDE_FILE_MOST ? cJSON_ParseWithLength(text, (size_t)got) : NULL;
     free(text);
@@ -82,7 +83,7 @@ static const char *json_text(const cJSON *json, const char *key) {
     return text ? text : "";
 }
 
-/* Moves *text behind `word` if it begins with it. */
+/* Advances *text past `word` if it begins with it. */
 static bool skip(const char **text, const char *word) {
     size_t length = strlen(word);
     bool here = strncmp(*text, word, length) == 0;
@@ -90,8 +91,9 @@ static bool skip(const char **text, const char *word) {
     return here;
 }
 
-/* "little-endian float32, sample-interleaved", and then perhaps " (4 channels)" and ", no header";
- * 0 if it says anything else, for samples that are read as something else look like samples. */
+/* "little-endian float32, sample-interleaved", optionally followed by " (4 channels)" and ", no
+ * header". Returns 0 for any other text, because samples read in a wrong format still look like
+ * samples. */
 static int parse_format(const char *text, size_t channels) {
     char count[40];
     int format = 0;
@@ -115,8 +117,8 @@ static sonar_code parse_side(const cJSON *json, const char *path, sim_recording_
     if (!is_count(channels, UINT32_MAX) || !is_count(frames, 0x1p53) || !(info->fs_hz > 0) ||
         isinf(info->fs_hz))
         return sonar_fail(err, SONAR_EINVAL, path,
-                          "channels and frames must be there as whole numbers above 0, and "
-                          "sample_rate_hz as a number above 0");
+                          "channels and frames must be whole numbers above 0, and "
+                          "sample_rate_hz a number above 0");
     info->channels = (size_t)channels;
     info->frames = (uint64_t)frames;
     info->format = parse_format(json_text(json, "format"), info->channels);
@@ -144,7 +146,7 @@ static int sigmf_format(const char *datatype) {
                                           : 0;
 }
 
-/* A whole number that may be missing: `absent` then; false: it is something else. */
+/* Reads a whole number; if it is missing, returns `absent`. False: it is something else. */
 static bool json_index(const cJSON *json, const char *key, uint64_t absent, uint64_t *to) {
     const double number = json_number(json, key);
     *to = absent;
@@ -156,7 +158,7 @@ static bool json_index(const cJSON *json, const char *key, uint64_t absent, uint
     return true;
 }
 
-/* What one capture says; `before` is the one before, or NULL. */
+/* Reads one capture; `before` is the previous one, or NULL. */
 static sonar_code parse_capture(const cJSON *json, const char *path, const sim_capture *before,
                                 uint64_t stream_before, uint64_t *stream, sim_capture *to,
                                 sonar_error *err) {
@@ -172,7 +174,7 @@ static sonar_code parse_capture(const cJSON *json, const char *path, const sim_c
                           "core:header_bytes: only samples may be in the data file");
     if (!good || (before ? to->start < before->start : to->start != 0))
         return sonar_fail(err, SONAR_EINVAL, path,
-                          "captures must begin at core:sample_start 0 and ascend, and say whole "
+                          "captures must begin at core:sample_start 0, ascend, and have whole "
                           "numbers");
     const uint64_t goes_on = before ? before->index + (to->start - before->start) : 0;
     *stream = epoch << 32 | timeline;
@@ -182,7 +184,7 @@ static sonar_code parse_capture(const cJSON *json, const char *path, const sim_c
     if (before && (to->index == UINT64_MAX || (!to->new_stream && to->index < goes_on)))
         return sonar_fail(err, SONAR_EINVAL, path,
                           "the capture from sample %" PRIu64 " on has no core:global_index that "
-                          "lies behind the one before",
+                          "is larger than that of the capture before",
                           to->start);
     const char *utc = json_text(json, "core:datetime");
     if (*utc && !sim_utc_parse(utc, &to->utc_ns))
@@ -208,12 +210,13 @@ static sonar_code parse_captures(const cJSON *captures, const char *path, sim_re
             info->first_stream = stream;
     }
     info->last_stream = stream;
-    info->captures += !info->captures; /* one from sample 0 on of which nothing is known */
+    info->captures += !info->captures; /* without captures, one that begins at sample 0 and has no
+                                          further information */
     info->utc_ns = info->capture[0].utc_ns;
     return SONAR_OK;
 }
 
-/* Our own annotations; those of others tell nothing of what is missing. */
+/* Reads sonard's own annotations of missing samples; those of others have no such meaning. */
 static sonar_code parse_lacks(const cJSON *annotations, const char *path, sim_recording_info *info,
                               sonar_error *err) {
     const cJSON *item;
@@ -234,7 +237,7 @@ static sonar_code parse_lacks(const cJSON *annotations, const char *path, sim_re
             !(from >= 0) || from != floor(from) || !is_count(number, 0x1p32) ||
             from + number > (double)info->channels)
             return sonar_fail(err, SONAR_EINVAL, path,
-                              "an annotation of what is missing names no samples, or channels "
+                              "an annotation of missing samples has no samples, or channels "
                               "beyond core:num_channels");
         info->lack[info->lacks++] =
             (sim_lack){begin, begin + samples, (size_t)from, (size_t)number};
@@ -242,13 +245,13 @@ static sonar_code parse_lacks(const cJSON *annotations, const char *path, sim_re
     return SONAR_OK;
 }
 
-/* Within a major version all that is new may be left alone. */
+/* True if the version has this major number; additions within a major version may be ignored. */
 static bool is_of_major(const char *version, const char *major) {
     const size_t length = strlen(major);
     return !strncmp(version, major, length) && (version[length] == '.' || !version[length]);
 }
 
-/* What later versions mean is not known here. A recording that names none is taken as it is. */
+/* Refuses versions that are not known yet. A recording without a version is accepted. */
 static sonar_code check_versions(const cJSON *global, const char *path, sonar_error *err) {
     const char *sigmf = json_text(global, "core:version");
     const cJSON *extension;
@@ -307,7 +310,7 @@ static sonar_code parse_sigmf(const cJSON *json, const char *path, sim_recording
                               err);
 }
 
-/* A recorder that was killed leaves part of a last sample, which is not played. */
+/* A recorder that was killed leaves a part of the last sample, which is not played. */
 static sonar_code open_sigmf_data(const char *path, sim_recording *r, sonar_error *err) {
     r->raw = fopen(path, "rb");
     if (!r->raw || fseeko(r->raw, 0, SEEK_END) != 0)
@@ -360,7 +363,8 @@ static sonar_code open_raw(const char *path, sim_recording *r, sonar_error *err)
     return SONAR_OK;
 }
 
-/* Kinds of sound files that announce their length, in `bytes` from byte `at` on, less `without`. */
+/* Kinds of sound files whose header has their length, in `bytes` from byte `at` on, minus
+ * `without`. */
 static const struct {
     char mark[5];
     size_t at, bytes, without;
@@ -370,8 +374,8 @@ static const struct {
                  {"riff", 16, 8, 0, false}, /* W64 */
                  {"FORM", 4, 4, 8, true}};
 
-/* The length of the file by its header; 0: it says nothing. A recorder that was not ended in good
- * order leaves 0 or all ones. */
+/* The length of the file according to its header; 0: not given. A recorder that did not end
+ * properly leaves 0 or all ones. */
 static uint64_t announced_bytes(const uint8_t head[28]) {
     for (size_t k = 0; k < sizeof announced / sizeof *announced; k++) {
         const size_t bytes = announced[k].bytes;
@@ -387,7 +391,7 @@ static uint64_t announced_bytes(const uint8_t head[28]) {
     return 0;
 }
 
-/* libsndfile plays what is left of a file that was cut off. */
+/* Bytes missing at the end of a truncated file; libsndfile plays the rest. */
 static uint64_t lost_bytes(const char *path) {
     uint8_t head[28] = {0};
     FILE *file = fopen(path, "rb");
@@ -397,12 +401,13 @@ static uint64_t lost_bytes(const char *path) {
     const bool ends = fseeko(file, 0, SEEK_END) == 0;
     const uint64_t is = ends ? (uint64_t)ftello(file) : 0, said = announced_bytes(head);
     fclose(file);
-    return whole && ends && said > is + 1 ? said - is : 0; /* one may pad an odd length */
+    return whole && ends && said > is + 1 ? said - is
+                                          : 0; /* a byte of padding may follow an odd length */
 }
 
-/* The broadcast extension of a WAV file (EBU Tech 3285): its date, and the sample since midnight
- * where that agrees with its time. It does not know the zone: UTC is supposed. 0: none, or no
- * date. */
+/* The broadcast extension of a WAV file (EBU Tech 3285): its date, and the sample count since
+ * midnight if that agrees with its time. It has no time zone; UTC is assumed. 0: no extension, or
+ * no date. */
 static int64_t broadcast_utc(SNDFILE *sound, double fs_hz) {
     SF_BROADCAST_INFO about;
     char text[24];
@@ -410,7 +415,8 @@ static int64_t broadcast_utc(SNDFILE *sound, double fs_hz) {
     memset(&about, 0, sizeof about);
     if (sf_command(sound, SFC_GET_BROADCAST_INFO, &about, sizeof about) != SF_TRUE)
         return 0;
-    const char *d = about.origination_date, *t = about.origination_time; /* any separators */
+    const char *d = about.origination_date,
+               *t = about.origination_time; /* any separators are accepted */
     snprintf(text, sizeof text, "%.4s-%.2s-%.2sT00:00:00", d, d + 5, d + 8);
     if (!sim_utc_parse(text, &midnight_ns))
         return 0;
@@ -428,7 +434,8 @@ static sonar_code open_sound(const char *path, sim_recording *r, sonar_error *er
     r->sound = sf_open(path, SFM_READ, &about);
     if (!r->sound)
         return sonar_fail(err, SONAR_EUNAVAILABLE, path, "%s", sf_strerror(NULL));
-    sf_command(r->sound, SFC_SET_NORM_FLOAT, NULL, SF_FALSE); /* counts, not -1 .. 1 */
+    sf_command(r->sound, SFC_SET_NORM_FLOAT, NULL,
+               SF_FALSE); /* keeps counts instead of scaling to -1 .. 1 */
     int width = about.format & SF_FORMAT_SUBMASK;
     r->info.format = width == SF_FORMAT_PCM_16   ? SONAR_S16
                      : width == SF_FORMAT_PCM_24 ? SONAR_S24
@@ -463,7 +470,7 @@ sonar_code sim_recording_open(const char *path, sim_recording **recording, sonar
     if (!r)
         return sonar_fail(err, SONAR_ENOMEM, path, "out of memory");
     sonar_code code = open_kind(path, r, err);
-    if (code == SONAR_OK && !r->info.capture) { /* kinds that know of one only */
+    if (code == SONAR_OK && !r->info.capture) { /* for file formats that have only one capture */
         r->info.captures = 1;
         r->info.capture = sonar_alloc(1, sizeof *r->info.capture);
         if (r->info.capture)
@@ -506,8 +513,8 @@ const sim_recording_info *sim_recording_about(const sim_recording *recording) {
 void sim_recording_tell_loss(const char *tool, const char *path, const sim_recording_info *info) {
     if (info->lost_bytes)
         fprintf(stderr,
-                "%s: %s is cut off: it ends %" PRIu64 " bytes before its header says, and %" PRIu64
-                " samples are left\n",
+                "%s: %s is truncated: it ends %" PRIu64
+                " bytes before its header says, and %" PRIu64 " samples are left\n",
                 tool, path, info->lost_bytes, info->frames);
 }
 
@@ -544,7 +551,7 @@ static float sample_at(const uint8_t *at, int format) {
     case SONAR_S16:
         memcpy(&value.s16, at, 2);
         return value.s16;
-    case SONAR_S24: /* into the upper three bytes, so that the sign comes along */
+    case SONAR_S24: /* into the upper three bytes, so that the shift extends the sign */
         memcpy((uint8_t *)&value.s32 + 1, at, 3);
         return (float)(value.s32 / 256);
     case SONAR_S32:
@@ -556,7 +563,7 @@ static float sample_at(const uint8_t *at, int format) {
     }
 }
 
-/* At most PIECE samples of all channels into r->piece, interleaved. */
+/* Reads at most PIECE samples of all channels into r->piece, interleaved. */
 static bool read_piece(sim_recording *r, uint64_t first, size_t samples) {
     size_t values = samples * r->info.channels;
     if (r->sound)
@@ -574,7 +581,7 @@ static bool read_piece(sim_recording *r, uint64_t first, size_t samples) {
 sonar_code sim_recording_read(sim_recording *r, uint64_t first, size_t samples, float *to,
                               sonar_error *err) {
     if (first > r->info.frames || samples > r->info.frames - first)
-        return sonar_fail(err, SONAR_EINVAL, "recording", "samples beyond its end were asked for");
+        return sonar_fail(err, SONAR_EINVAL, "recording", "samples beyond its end were requested");
     for (size_t done = 0; done < samples;) {
         size_t count = sonar_min_size(samples - done, PIECE);
         if (!read_piece(r, first + done, count))

@@ -9,15 +9,15 @@
 
 #include "sonar/sonar.h"
 
-/* From sample `start` of the file on: where it lies in its stream. */
+/* The position in its stream of the file's samples from `start` on. */
 typedef struct sim_capture {
     uint64_t start, index;
-    bool new_stream; /* of another stream than the one before: its index does not continue */
+    bool new_stream; /* begins another stream: its index does not continue the previous one */
     uint32_t flags;  /* SONAR_FRAME_* of its frames */
     int64_t utc_ns;  /* of the first sample, 0 = unknown */
 } sim_capture;
 
-/* Samples [begin, end) of the file were never there in channels [first, first + channels). */
+/* Samples [begin, end) of the file are missing in channels [first, first + channels). */
 typedef struct sim_lack {
     uint64_t begin, end;
     size_t first_channel, channels;
@@ -35,9 +35,9 @@ typedef struct sim_recording_info {
     size_t captures, lacks;
     sim_capture *capture;
     sim_lack *lack;
-    uint64_t lost_bytes;                /* read; that its header announces and the file lacks */
-    uint64_t first_stream, last_stream; /* what sonard's recordings say of it; 0 = nothing */
-    size_t rank, ranks; /* whose channels these are, where several recorded; else 0 */
+    uint64_t lost_bytes; /* read: bytes that the header announces but the file does not have */
+    uint64_t first_stream, last_stream; /* from sonard's recordings; 0 = not given */
+    size_t rank, ranks;                 /* the rank that recorded it, if several recorded; else 0 */
 } sim_recording_info;
 
 typedef struct sim_recording sim_recording;
@@ -48,15 +48,15 @@ const sim_recording_info *sim_recording_about(const sim_recording *recording);
 sonar_code sim_recording_read(sim_recording *recording, uint64_t first, size_t samples, float *to,
                               sonar_error *err);
 void sim_recording_close(sim_recording *recording);
-/* Says on stderr that a file is cut off, if it is: what is left of it can be read. */
+/* Prints on stderr if a file is truncated; the remaining samples can be read. */
 void sim_recording_tell_loss(const char *tool, const char *path, const sim_recording_info *info);
-/* The first capture within the samples first .. end - 1 that does not continue the one before;
- * NULL: they follow on each other. */
+/* The first capture within the samples first .. end - 1 that does not continue the previous one;
+ * NULL: all continue. */
 const sim_capture *sim_recording_gap(const sim_recording_info *info, uint64_t first, uint64_t end);
-/* Seconds to a sample count that does not pass `most`. */
+/* Converts seconds to a number of samples, at most `most`. */
 uint64_t sim_samples_of(double seconds, double fs_hz, uint64_t most);
-/* The samples first .. end - 1 that begin start_s after its first and last duration_s, or until its
- * end. */
+/* The samples first .. end - 1 that begin start_s after the recording's beginning and last
+ * duration_s, or until its end. */
 void sim_recording_part(const sim_recording *recording, double start_s, double duration_s,
                         uint64_t *first, uint64_t *end);
 
@@ -65,10 +65,11 @@ typedef struct sim_writer sim_writer;
 /* Creates a raw file; info->frames is counted by the writer. */
 sonar_code sim_writer_create(const char *path, const sim_recording_info *info, sim_writer **writer,
                              sonar_error *err);
-/* Appends counts[channel][samples]; adds to *saturated what did not fit the format. */
+/* Appends counts[channel][samples]; adds the number of values that did not fit the format to
+ * *saturated. */
 sonar_code sim_writer_write(sim_writer *writer, const float *counts, size_t samples,
                             uint64_t *saturated, sonar_error *err);
-/* Completes the file, writes the JSON file beside it and destroys the writer, errors or not. */
+/* Completes the file, writes the JSON file beside it and destroys the writer, even after errors. */
 sonar_code sim_writer_finish(sim_writer *writer, sonar_error *err);
 
 #endif

@@ -12,7 +12,7 @@
 enum { LISTED_MOST = 100000 };
 #define LEVEL_LOW  (-300.0)
 #define LEVEL_HIGH 300.0
-#define BAND_TOP   0.45 /* of fs: above it the interpolation of delays loses accuracy */
+#define BAND_TOP   0.45 /* share of fs above which the interpolation of delays loses accuracy */
 #define FAULT_WORDS                                                                                \
     "none|drop|repeat|reorder|corrupt|truncate|oversize|wrong_epoch|wrong_array|wrong_rate|nan|"   \
     "restart"
@@ -37,13 +37,13 @@ static void read_band(loader *l, const sonar_node *node, sim_spectrum *spectrum)
     double top = BAND_TOP * l->limits->fs_hz;
     if (sim_yaml_length(&l->yaml, node, "band_hz", 2) != 2) {
         if (node->kind == SONAR_SEQUENCE)
-            sim_yaml_complain(&l->yaml, node, "band_hz: [low, high] is expected");
+            sim_yaml_complain(&l->yaml, node, "band_hz: expected [low, high]");
         return;
     }
     sim_yaml_number(&l->yaml, node->first, "band_hz", 0, top, &spectrum->low_hz);
     sim_yaml_number(&l->yaml, node->last, "band_hz", 0, top, &spectrum->high_hz);
     if (spectrum->high_hz <= spectrum->low_hz)
-        sim_yaml_complain(&l->yaml, node, "band_hz: the second must be above the first");
+        sim_yaml_complain(&l->yaml, node, "band_hz: the second frequency must be above the first");
 }
 
 static void read_points(loader *l, const sonar_node *node, sim_spectrum *spectrum) {
@@ -61,7 +61,7 @@ static void read_points(loader *l, const sonar_node *node, sim_spectrum *spectru
         spectrum->points = i + 1;
     }
     if (points == 0 && node->kind == SONAR_SEQUENCE)
-        sim_yaml_complain(&l->yaml, node, "points: at least one [Hz, dB] is expected");
+        sim_yaml_complain(&l->yaml, node, "points: expected at least one [Hz, dB]");
 }
 
 static void read_shape(loader *l, const sonar_node *node, sim_spectrum *spectrum) {
@@ -81,15 +81,16 @@ static void read_shape(loader *l, const sonar_node *node, sim_spectrum *spectrum
             spectrum->shape = i;
             return;
         }
-    sim_yaml_complain(&l->yaml, node,
-                      "spectrum: '%s' is not accepted; white, pink or {points: [[Hz, dB], ...]} is",
-                      text ? text : "(a list)");
+    sim_yaml_complain(
+        &l->yaml, node,
+        "spectrum: '%s' is not accepted; accepted: white, pink or {points: [[Hz, dB], ...]}",
+        text ? text : "(a list)");
 }
 
-/* Either level_db or psd_db; the other follows from the band's width. */
+/* Either level_db or psd_db is given; the other follows from the bandwidth. */
 static void settle_level(loader *l, const sonar_node *map, sim_spectrum *spectrum) {
     if (isnan(spectrum->level_db) == isnan(spectrum->psd_db))
-        sim_yaml_complain(&l->yaml, map, "one of level_db and psd_db is expected");
+        sim_yaml_complain(&l->yaml, map, "expected one of level_db and psd_db");
     else if (isnan(spectrum->level_db) && spectrum->high_hz > spectrum->low_hz)
         spectrum->level_db = spectrum->psd_db + 10 * log10(spectrum->high_hz - spectrum->low_hz);
 }
@@ -151,8 +152,8 @@ static void read_place(loader *l, const sonar_node *map, sim_source *source) {
     const sonar_node *near = sim_yaml_get(map, "near");
     if (!far == !near) {
         sim_yaml_complain(&l->yaml, map,
-                          "one of far: {az_deg: ...} and near: {az_deg: ..., "
-                          "range_m: ...} is expected");
+                          "expected one of far: {az_deg: ...} and near: {az_deg: ..., "
+                          "range_m: ...}");
         return;
     }
     source->far = far;
@@ -187,7 +188,7 @@ static void read_source(loader *l, const sonar_node *map, sim_source *source) {
 /* ---- ambient noise, elements, faults --------------------------------------------------------- */
 
 static void read_isotropic(loader *l, const sonar_node *node) {
-    /* The spectrum's own keys and one more; each table skips what the other reads. */
+    /* The spectrum's own keys and one more; each table ignores the keys of the other. */
     sim_field fields[8] = {
         {"waves", SIM_COUNT, offsetof(sim_scene, isotropic_waves), 1, 4096, false, NULL},
         {.key = "noise", .type = SIM_NODE, .required = true},
@@ -252,7 +253,7 @@ static void read_element_list(loader *l, const sonar_node *node) {
         const sonar_node *dead = sim_yaml_get(map, "dead");
         const char *text = sim_yaml_text(dead);
         if (dead && (!text || (strcmp(text, "true") != 0 && strcmp(text, "false") != 0)))
-            sim_yaml_complain(&l->yaml, dead, "dead: true or false is accepted");
+            sim_yaml_complain(&l->yaml, dead, "dead: accepted: true or false");
         scene->element[i].dead = text && strcmp(text, "true") == 0;
     }
 }
@@ -312,7 +313,7 @@ static void read_sources(loader *l, const sonar_node *node) {
         read_source(l, map, &scene->source[i]);
 }
 
-/* The array's heading and how fast it turns: sources then have true bearings. */
+/* The array's heading and its rate of turn. With them, sources have true bearings. */
 static void read_own_ship(loader *l, const sonar_node *node) {
     static const sim_field fields[] = {
         {"heading_deg", SIM_NUMBER, offsetof(sim_scene, heading_deg), -360, 360, true, NULL},

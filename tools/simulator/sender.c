@@ -16,8 +16,8 @@
 #include "random.h"
 
 enum { HELD_MOST = 64, POLL_MS = 50 };
-/* Blocks that a digitiser lends, of 64 MiB at most together; and how long the daemon may have one:
- * a message that was lost on the way takes its block with it. */
+/* Blocks of shared memory that a digitiser has, together at most 64 MiB; and how long the daemon
+ * may hold one, because a lost message takes its block with it. */
 enum { BLOCKS = 64, BLOCKS_LEAST = 4, LENT_MS = 2000, LENT_WAIT_MS = 60000 };
 static const size_t lent_bytes_most = (size_t)64 << 20;
 
@@ -25,7 +25,7 @@ typedef struct message {
     zmq_msg_t header, payload;
 } message;
 
-/* A target with its part of the sender's lists. */
+/* A target, and its part of the sender's lists. */
 typedef struct target {
     size_t first_channel, channels;
     size_t first_digitiser, digitisers, first_socket, sockets;
@@ -35,26 +35,26 @@ typedef struct target {
 
 typedef struct digitiser {
     target *target;
-    void *socket; /* borrowed from the sender's list; NULL: its target is idle */
+    void *socket; /* borrowed from the sender's list; NULL: the target is idle */
     uint32_t first_channel, channels, epoch;
     uint64_t sequence, index, fault_key;
-    sonar_lender *lender; /* NULL: its samples go over the socket */
+    sonar_lender *lender; /* NULL: the samples go over the socket */
     message held[HELD_MOST];
     size_t held_count;
 } digitiser;
 
 struct sim_sender {
     sim_sender_spec spec;
-    sonar_certificate own; /* of one that publishes with a key... */
-    sonar_zap *zap;        /* ...and who may read */
-    sonar_client *client;  /* of the first socket, of one that connects */
+    sonar_certificate own; /* for a sender that publishes with a key... */
+    sonar_zap *zap;        /* ...and the keys that may read */
+    sonar_client *client;  /* for a sender that connects: of its first socket */
     size_t sockets;
     void **socket;
     target *target; /* [spec.targets] */
     digitiser *digitiser;
-    uint64_t frame; /* number of the next */
-    uint64_t timed; /* samples sent before the one that spec.utc_ns is of */
-    uint64_t whole; /* sequence of frames of all channels */
+    uint64_t frame; /* number of the next frame */
+    uint64_t timed; /* samples sent before the one at spec.utc_ns */
+    uint64_t whole; /* sequence number for frames of all channels */
     uint16_t flags;
     sim_counters counters;
 };
@@ -69,7 +69,7 @@ static double rounded(float value, double most, size_t *saturated) {
     return isnan(r) ? 0 : r < 0 ? -most - 1 : most;
 }
 
-/* The host is little-endian, as everything the daemon runs on. */
+/* The host is little-endian, like every machine on which the daemon runs. */
 size_t sim_convert(const float *counts, size_t samples, int format, size_t stride, uint8_t *to) {
     static const double most[] = {
         [SONAR_S16] = 32767, [SONAR_S24] = 8388607, [SONAR_S32] = 2147483647};
@@ -93,7 +93,7 @@ static const sonar_host silent_host = {.log = log_nothing};
 
 /* ---- sockets --------------------------------------------------------------------------------- */
 
-/* With a key, only the daemon that it names can read. */
+/* With a key, only the daemon that the key names can read. */
 static sonar_code guard_with(sim_sender *sender, sonar_error *err) {
     uint8_t daemon[1][SONAR_KEY_BYTES];
     const sonar_keyring ring = {.count = 1, .key = daemon};
@@ -127,7 +127,7 @@ static sonar_code open_socket(sim_sender *sender, const char *endpoint, sonar_er
     zmq_setsockopt(socket, ZMQ_SNDHWM, &spec->high_water_mark, sizeof(int));
     zmq_setsockopt(socket, ZMQ_LINGER, &zero, sizeof zero);
     zmq_setsockopt(socket, ZMQ_IPV6, &on, sizeof on);
-    /* Nothing is queued for a receiver that is not there, or its queue would hide the loss. */
+    /* Nothing is queued for a receiver that does not exist; a queue would hide the loss. */
     zmq_setsockopt(socket, spec->publish ? ZMQ_XPUB_NODROP : ZMQ_IMMEDIATE, &on, sizeof on);
     if (!spec->publish && first)
         sender->client = sonar_client_watch(spec->zmq_context, socket, spec->key != NULL);
@@ -198,7 +198,8 @@ static sonar_code make_lenders(sim_sender *sender, sonar_error *err) {
     return code;
 }
 
-/* Digitisers of a target: those whose first channel is its own, or its share of their number. */
+/* Number of digitisers of a target: those whose first channel belongs to it, or its share of the
+ * total. */
 static size_t digitisers_of(const sim_sender_spec *spec, size_t t) {
     const sim_target *to = &spec->target[t];
     const size_t n = spec->digitisers;
@@ -289,7 +290,7 @@ static void discard(message *m) {
     zmq_msg_close(&m->payload);
 }
 
-/* What was sent is to be read before its memory goes. */
+/* Waits until the receiver has read what was sent, and frees the shared memory. */
 static void take_memory_back(sim_sender *sender, int linger_ms) {
     const int64_t until_ns = sonar_monotonic_ns() + (int64_t)linger_ms * 1000000;
     for (size_t i = 0; i < sender->spec.digitisers; i++) {
@@ -326,7 +327,7 @@ void sim_sender_destroy(sim_sender *sender, int linger_ms) {
     free(sender);
 }
 
-/* An XPUB is ready when somebody has subscribed, a PUSH when it can be written. */
+/* An XPUB is ready when it has a subscription, a PUSH when it can be written. */
 static bool ready(const sim_sender *sender, void *socket, int timeout_ms) {
     zmq_pollitem_t item = {.socket = socket,
                            .events = sender->spec.publish ? ZMQ_POLLIN : ZMQ_POLLOUT};
@@ -458,7 +459,8 @@ static sonar_code make_message(sim_sender *sender, const digitiser *d, const flo
     return SONAR_OK;
 }
 
-/* Where the samples of the next frame go in shared memory; NULL: the daemon still has the block. */
+/* The place in shared memory for the samples of the next frame; NULL: the daemon still has the
+ * block. */
 static void *next_block(sim_sender *sender, const digitiser *d) {
     const bool wait = sender->spec.block;
     void *block = sonar_lender_begin(d->lender, wait ? LENT_WAIT_MS : LENT_MS);
@@ -471,8 +473,8 @@ static void *next_block(sim_sender *sender, const digitiser *d) {
     return block;
 }
 
-/* Does the frame go through shared memory? Not where it is broken in a way that a descriptor cannot
- * be, or that would keep the daemon from giving the block back. */
+/* True if the frame goes through shared memory. A frame does not if its fault cannot be expressed
+ * in a descriptor, or would keep the daemon from returning the block. */
 static bool is_lent(const digitiser *d, sim_fault_kind kind) {
     return d->lender && kind != SIM_FAULT_TRUNCATE && kind != SIM_FAULT_OVERSIZE &&
            kind != SIM_FAULT_CORRUPT;
@@ -516,14 +518,14 @@ static void drain_subscriptions(const sim_sender *sender, void *socket) {
         continue;
 }
 
-/* Takes the message over. */
+/* Takes ownership of the message. */
 static sonar_code post(sim_sender *sender, const digitiser *d, message *m, sonar_error *err) {
     sim_counters *counters = &d->target->counters;
     void *socket = d->socket;
     drain_subscriptions(sender, socket);
     sonar_code code = SONAR_OK;
     if (send_part(sender, socket, &m->header, ZMQ_SNDMORE, sender->spec.block) >= 0) {
-        /* The second part always finds room: a message is never cut. */
+        /* the second part always fits: a message is never cut */
         if (send_part(sender, socket, &m->payload, 0, true) < 0 && !*sender->spec.stop)
             code = sonar_fail(err, SONAR_ESYS, "sender", "zmq_msg_send: %s", zmq_strerror(errno));
         counters->messages++;
@@ -532,7 +534,7 @@ static sonar_code post(sim_sender *sender, const digitiser *d, message *m, sonar
     } else {
         code = sonar_fail(err, SONAR_ESYS, "sender", "zmq_msg_send: %s", zmq_strerror(errno));
     }
-    discard(m); /* both parts are empty if they were sent */
+    discard(m); /* if they were sent, both parts are empty now */
     return code;
 }
 
@@ -639,7 +641,8 @@ sonar_code sim_sender_send_whole(sim_sender *sender, const float *counts, size_t
         if (!sender->target[t].idle)
             code = send_whole(sender, &sender->target[t], counts, samples, err);
     for (size_t i = 0; i < sender->spec.digitisers; i++)
-        sender->digitiser[i].index += samples; /* none of its frames is missing */
+        sender->digitiser[i].index +=
+            samples; /* these samples count as sent, so that no frame is missing */
     sender->whole++;
     sender->frame++;
     sender->counters.samples += samples;

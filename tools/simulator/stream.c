@@ -61,7 +61,7 @@ sonar_code sim_stream_open(sim_stream *s, sonar_error *err) {
                       : sonar_fail(err, SONAR_EINVAL, "--summary", "%s: %s", path, strerror(errno));
 }
 
-/* A daemon recognises by the epoch that counting has restarted. */
+/* The epoch shows a daemon that counting has restarted. */
 uint32_t sim_stream_epoch(const sim_stream_options *options) {
     return options->epoch ? (uint32_t)options->epoch : (uint32_t)(sonar_utc_ns() / 1000000000);
 }
@@ -70,8 +70,8 @@ static bool waits(const sim_stream *s) {
     return s->options->wait || s->options->rate == 0;
 }
 
-/* A daemon that gives up windows never makes its digitisers wait: its results have to be looked at.
- */
+/* A daemon that drops windows never makes its digitisers wait, so the sender has to follow its
+ * results. */
 static sonar_code listen_to_daemon(sim_stream *s, uint32_t epoch, sonar_error *err) {
     if (!waits(s) || !s->config || s->config->overload == SONAR_BLOCK)
         return SONAR_OK;
@@ -87,7 +87,7 @@ size_t sim_stream_ranks(const sim_stream *s) {
     return s->config && s->config->cluster_ranks ? s->config->cluster_ranks : 1;
 }
 
-/* Where each rank takes its channels in; of one process, where that takes all. */
+/* Where each rank receives its channels; a single process receives all of them at one place. */
 struct places {
     size_t ranks;
     sonar_config_part *part[SONAR_RANKS_MOST];
@@ -100,7 +100,7 @@ static sonar_code check_ranks(const sim_stream *s, size_t ranks, sonar_error *er
     const size_t of_config = s->config ? s->config->cluster_ranks : 0;
     if (ranks > 1 && (s->options->endpoint || !s->config))
         return sonar_fail(err, SONAR_EINVAL, "--endpoint",
-                          "is one place, and each of %zu ranks has its own: a --config with "
+                          "is one endpoint, but each of %zu ranks has its own: a --config with "
                           "{rank} in ingest.endpoints is needed, or --ranks 1",
                           ranks);
     if (ranks > 1 && of_config && of_config != ranks)
@@ -112,7 +112,7 @@ static sonar_code check_ranks(const sim_stream *s, size_t ranks, sonar_error *er
     return SONAR_OK;
 }
 
-/* What rank `rank` takes in, to target `to`. */
+/* Finds where rank `rank` receives, and stores it in target `to`. */
 static sonar_code find_rank(const sim_stream *s, struct places *at, size_t to, size_t rank,
                             size_t ranks, sonar_error *err) {
     const sonar_rank_place place = {.rank = rank, .ranks = ranks, .ranks_here = ranks};
@@ -122,9 +122,10 @@ static sonar_code find_rank(const sim_stream *s, struct places *at, size_t to, s
     const sonar_config *c = &at->part[to]->config;
     for (size_t i = 0; i < c->ingest_endpoints && to; i++)
         if (!strcmp(c->ingest_endpoint[i], at->part[0]->config.ingest_endpoint[i]))
-            return sonar_fail(err, SONAR_EINVAL, "ingest.endpoints",
-                              "%s is that of rank 0 and of rank %zu: {rank} has to be in it",
-                              c->ingest_endpoint[i], rank);
+            return sonar_fail(
+                err, SONAR_EINVAL, "ingest.endpoints",
+                "%s is the endpoint of rank 0 and of rank %zu: it must contain {rank}",
+                c->ingest_endpoint[i], rank);
     at->target[to] = (sim_target){
         .endpoints = (const char *const *)c->ingest_endpoint,
         .endpoint_count = c->ingest_endpoints,
@@ -136,7 +137,7 @@ static sonar_code find_rank(const sim_stream *s, struct places *at, size_t to, s
     return SONAR_OK;
 }
 
-/* forget is needed in any case. */
+/* Call forget in any case. */
 static sonar_code find_places(const sim_stream *s, size_t channels, struct places *at,
                               sonar_error *err) {
     const sonar_config *c = s->config;
@@ -160,7 +161,7 @@ static void forget_places(struct places *at) {
         sonar_config_part_destroy(at->part[r]);
 }
 
-/* The first that it connects to. */
+/* The first endpoint that it connects to. */
 static const char *first_endpoint(const struct places *at) {
     size_t r = 0;
     while (at->target[r].idle)
@@ -207,12 +208,13 @@ sonar_code sim_stream_connect(sim_stream *s, const sim_sender_spec *about, sonar
     return code == SONAR_OK ? listen_to_daemon(s, spec.epoch, err) : code;
 }
 
-/* Without a word from the daemon only a daemon that holds its digitisers back loses nothing. */
+/* Without results of the daemon, windows can be lost unless the daemon makes its digitisers
+ * wait. */
 static void say_what_to_set(const sim_stream *s) {
     fprintf(stderr,
             "%s: %s: the daemon's pace is not known; it loses windows if it computes more slowly, "
             "unless its configuration says 'ingest: {overload: block}'\n",
-            s->tool, s->config ? "no status comes from output.endpoint" : "there is no --config");
+            s->tool, s->config ? "no status from output.endpoint" : "there is no --config");
 }
 
 sonar_code sim_stream_begin(sim_stream *s, sonar_error *err) {
@@ -276,7 +278,8 @@ void sim_stream_seek(sim_stream *s, bool new_stream, uint64_t index, int64_t utc
     if (s->feedback && jump && sent)
         sim_feedback_finish(s->feedback, s->first_index + sent, SILENT_MS, s->stop);
     sim_sender_seek(s->sender, new_stream, index, utc_ns, flags);
-    s->first_index = index - sent; /* so that the index is this and what was sent in all */
+    s->first_index =
+        index - sent; /* so that the index is this one plus the total of samples sent */
     if (s->feedback && jump)
         sim_feedback_restart(s->feedback, sim_sender_epoch(s->sender), index);
 }
@@ -285,12 +288,13 @@ void sim_stream_seek(sim_stream *s, bool new_stream, uint64_t index, int64_t utc
 
 void sim_stream_summarise(const sim_stream *s, const sim_counters *counters) {
     if (s->lag.most_s >= 1)
-        fprintf(stderr, "%s: was up to %.1f s behind the pace, %.1f s at the end\n", s->tool,
+        fprintf(stderr, "%s: lagged up to %.1f s behind the pace, %.1f s at the end\n", s->tool,
                 s->lag.most_s, s->lag.last_s);
     if (counters->overflow)
         fprintf(stderr,
-                "%s: %" PRIu64 " of %" PRIu64 " frames lost, for the receiver did not take them in "
-                "time; --wait waits for it\n",
+                "%s: %" PRIu64 " of %" PRIu64
+                " frames lost, because the receiver did not read them in "
+                "time; use --wait to wait for it\n",
                 s->tool, counters->overflow, counters->frames);
     const sim_counters *of_rank[SONAR_RANKS_MOST] = {NULL};
     for (size_t r = 0; r < s->ranks && s->sender; r++)

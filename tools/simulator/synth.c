@@ -9,8 +9,8 @@
 #include "process.h"
 #include "random.h"
 
-/* Everything is made in blocks at multiples of BLOCK; delays are exact every STEP samples and run
- * in straight lines between. */
+/* Samples are computed in blocks at multiples of BLOCK. Delays are exact every STEP samples and
+ * linear in between. */
 enum { BLOCK = 256, STEP = 32, KNOTS = BLOCK / STEP + 1 };
 
 typedef struct voice {
@@ -26,15 +26,15 @@ struct sim_synth {
     double *noise, *extra_noise;                     /* [sensor] uPa, rms */
     uint32_t *channel;
     voice *voice;
-    float *kernel, *rotated; /* rotated: [span] a process turned by a sensor's phase */
+    float *kernel, *rotated; /* rotated: [span] a process rotated by a sensor's phase */
     size_t span;
-    double *lead, *amplitude; /* [sensor][KNOTS] of the voice at hand: samples from the block's
-                                 start, ratio */
+    double *lead, *amplitude; /* [sensor][KNOTS] of the current voice: lead in samples from the
+                                 block's start, and ratio */
     float *block;             /* [channel][BLOCK] counts */
     int64_t block_first;      /* -1: none */
 };
 
-/* ---- geometry: the oracle -------------------------------------------------------------------- */
+/* ---- geometry, as an oracle ------------------------------------------------------------------ */
 
 static void unit_vector(double az_deg, double depression_deg, double u[3]) {
     double az = az_deg * M_PI / 180, depression = depression_deg * M_PI / 180;
@@ -43,7 +43,7 @@ static void unit_vector(double az_deg, double depression_deg, double u[3]) {
     u[2] = sin(depression);
 }
 
-/* From true bearings to those of the array, whose +x turns. */
+/* Converts true bearings to those of the array, whose +x turns. */
 static void turn_under(const sim_source *s, double t_s, double place[3]) {
     const double turn = -(s->own_heading_deg + s->own_turn_deg_s * t_s) * M_PI / 180;
     const double c = cos(turn), d = sin(turn), x = place[0];
@@ -53,7 +53,8 @@ static void turn_under(const sim_source *s, double t_s, double place[3]) {
     place[1] = d * x + c * place[1];
 }
 
-/* Near: where it is heard from at t, metres. Far: the unit vector towards it. Array frame. */
+/* The source's place in the array frame: near, the point where it is heard from at t, in metres;
+ * far, the unit vector towards it. */
 static void source_place(const sim_source *s, double t_s, double place[3]) {
     unit_vector(s->far ? s->az_deg + s->rate_deg_s * t_s : s->az_deg, s->depression_deg, place);
     double course = s->course_deg * M_PI / 180;
@@ -70,12 +71,13 @@ static double length3(const double v[3]) {
     return sqrt(v[0] * v[0] + v[1] * v[1] + v[2] * v[2]);
 }
 
-/* Nearer than a metre nothing gets louder: a source is no point there. */
+/* Below a metre the level does not increase, because a source is not a point there. */
 static double spreading(const sim_source *s, double range_m) {
     return (s->at == 1 ? 1 : s->range_m) / fmax(range_m, 1);
 }
 
-/* Seconds by which the sensor is ahead, and the pressure there relative to the source's level. */
+/* Seconds by which the sensor receives the sound before the origin, and its pressure relative to
+ * the source's level. */
 static double lead_s(const sim_source *s, const double place[3], const double p[3], double c_mps,
                      double *amplitude) {
     *amplitude = 1;
@@ -124,7 +126,7 @@ static void copy_array(sim_synth *s, const sim_array *array, const sim_scene *sc
     }
 }
 
-/* Adds the scene's single elements and turns dB and degrees into factors and radians. */
+/* Adds the scene's single elements, and converts dB and degrees to factors and radians. */
 static void apply_elements(sim_synth *s, const sim_scene *scene) {
     for (size_t i = 0; i < scene->elements; i++) {
         const sim_element *e = &scene->element[i];
@@ -149,7 +151,8 @@ static void isotropic_source(const sim_scene *scene, size_t wave, sim_source *so
     source->broadband.level_db -= 10 * log10((double)scene->isotropic_waves);
 }
 
-/* The most samples of a process one block can need: the array's extent both ways, and motion. */
+/* The largest number of samples of a process that one block can need: the array's extent both ways,
+ * and motion. */
 static size_t longest_span(const sim_synth *s) {
     double farthest = 0, latest = 0;
     for (size_t k = 0; k < s->sensors; k++) {
@@ -253,7 +256,7 @@ void sim_synth_destroy(sim_synth *s) {
 
 /* ---- rendering ------------------------------------------------------------------------------- */
 
-/* Leads and amplitudes of a voice at the knots of the block at hand. */
+/* Leads and amplitudes of a voice at the knots of the current block. */
 static void track(sim_synth *s, const sim_source *source) {
     for (size_t knot = 0; knot < KNOTS; knot++) {
         double place[3];
@@ -268,7 +271,7 @@ static void track(sim_synth *s, const sim_source *source) {
     }
 }
 
-/* Makes what the tracked voice needs for all sensors; returns the index it starts at. */
+/* Computes the samples of the tracked voice for all sensors; returns the index of the first. */
 static int64_t fetch(sim_synth *s, sim_process *process, size_t *count) {
     double low = HUGE_VAL, high = -HUGE_VAL;
     for (size_t i = 0; i < s->sensors * KNOTS; i++) {
@@ -282,7 +285,7 @@ static int64_t fetch(sim_synth *s, sim_process *process, size_t *count) {
     return s->block_first + from;
 }
 
-/* Turns the process by the sensor's phase: the real part of e^{j phase} (x + j H{x}). */
+/* Rotates the process by the sensor's phase: the real part of e^{j phase} (x + j H{x}). */
 static const float *rotate(sim_synth *s, const sim_process *process, int64_t first, size_t count,
                            double phase_rad) {
     const float *x = sim_process_samples(process, first);

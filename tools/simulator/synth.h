@@ -3,9 +3,10 @@
  * The scene as the array's digitisers would see it. Sensor k hears source s as
  *     x_k(t) = A(t) s(t + tau_k(t)),   tau_k(t) = p_k . u(t) / c                      far field
  *                                      tau_k(t) = (|r(0)| - |r(t) - p_k|) / c         at a range
- * so that the origin hears it undelayed when the scene starts, and a moving source has its Doppler
- * shift. r(t) is where the source is heard from at time t, which is also what the truth tells.
- * Delays are computed here from the geometry, not by the daemon's own code: this is the oracle.
+ * so that the origin receives it without delay when the scene starts, and a moving source has its
+ * Doppler shift. r(t) is where the source is heard from at time t; the published truth has the same
+ * place. Delays are computed here from the geometry and not by the daemon's code, because this is
+ * the oracle.
  */
 #ifndef SIM_SYNTH_H
 #define SIM_SYNTH_H
@@ -27,7 +28,7 @@ typedef struct sim_array {
 typedef struct sim_truth {
     double az_deg, depression_deg;
     double range_m;  /* HUGE_VAL: far */
-    double level_db; /* all its parts together, at the origin, dB re 1 uPa */
+    double level_db; /* level of all its parts together, at the origin, dB re 1 uPa */
 } sim_truth;
 
 typedef struct sim_synth sim_synth;

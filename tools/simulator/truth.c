@@ -18,7 +18,7 @@ struct sim_truth_log {
     sim_truth_spec spec;
     void *socket;
     FILE *file;
-    uint64_t told; /* intervals told so far */
+    uint64_t told; /* intervals published so far */
 };
 
 static bool is_local(const char *endpoint) {
@@ -76,7 +76,7 @@ void sim_truth_destroy(sim_truth_log *log) {
     free(log);
 }
 
-/* Source names come from YAML and may hold anything. */
+/* Source names come from YAML and may contain any characters. */
 static void write_quoted(const char *text, FILE *to) {
     fputc('"', to);
     for (; *text; text++)
@@ -120,7 +120,8 @@ static void write_truth(const sim_truth_log *log, uint64_t offset, FILE *to) {
 }
 
 static void publish(const sim_truth_log *log, const char *text, size_t bytes) {
-    uint8_t event[64]; /* subscriptions are drained, or a leaving subscriber's memory stays */
+    uint8_t event[64]; /* subscription messages are read, because a departed subscriber's would stay
+                          in memory */
     while (zmq_recv(log->socket, event, sizeof event, ZMQ_DONTWAIT) >= 0)
         continue;
     if (zmq_send(log->socket, "truth", 5, ZMQ_SNDMORE | ZMQ_DONTWAIT) >= 0)

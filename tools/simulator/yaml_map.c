@@ -55,8 +55,8 @@ bool sim_yaml_number(sim_yaml *yaml, const sonar_node *node, const char *what, d
     char *end = NULL;
     double value = text && *text ? strtod(text, &end) : NAN;
     if (!end || *end || !(value >= low && value <= high)) {
-        sim_yaml_complain(yaml, node, "%s: '%s' is not accepted; a number from %g to %g is", what,
-                          text ? text : "(not a value)", low, high);
+        sim_yaml_complain(yaml, node, "%s: '%s' is not accepted; accepted: a number from %g to %g",
+                          what, text ? text : "(not a value)", low, high);
         return false;
     }
     *to = value;
@@ -86,14 +86,14 @@ static void read_choice(sim_yaml *yaml, const sonar_node *node, const sim_field 
         }
         word = word[span] ? word + span + 1 : NULL;
     }
-    sim_yaml_complain(yaml, node, "%s: '%s' is not accepted; one of %s is", field->key,
+    sim_yaml_complain(yaml, node, "%s: '%s' is not accepted; accepted: one of %s", field->key,
                       text ? text : "(not a word)", field->words);
 }
 
 static void read_text(sim_yaml *yaml, const sonar_node *node, const sim_field *field, char *to) {
     const char *text = sim_yaml_text(node);
     if (!text || strlen(text) > 63)
-        sim_yaml_complain(yaml, node, "%s: a text of at most 63 bytes is accepted", field->key);
+        sim_yaml_complain(yaml, node, "%s: accepted: a text of at most 63 bytes", field->key);
     else
         memcpy(to, text, strlen(text) + 1);
 }
@@ -129,7 +129,7 @@ static void unknown_key(sim_yaml *yaml, const sonar_node *key, const sim_field *
                       text ? text : "(not a word)", known);
 }
 
-/* The value of the key's first place in the mapping before `end`. */
+/* The value of the key's first occurrence in the mapping before `end`. */
 static const sonar_node *find_value(const sonar_node *map, const sonar_node *end, const char *key) {
     for (const sonar_node *at = map->first; at != end; at = at->next->next) {
         const char *text = sim_yaml_text(at);
@@ -147,7 +147,7 @@ static const sim_field *find_field(const sim_field *fields, const char *key) {
 
 void sim_yaml_read(sim_yaml *yaml, const sonar_node *map, const sim_field *fields, void *to) {
     if (map->kind != SONAR_MAPPING) {
-        sim_yaml_complain(yaml, map, "a mapping (key: value) is expected here");
+        sim_yaml_complain(yaml, map, "expected a mapping (key: value) here");
         return;
     }
     for (const sonar_node *key = map->first; key; key = key->next->next) {
@@ -170,7 +170,7 @@ const sonar_node *sim_yaml_get(const sonar_node *map, const char *key) {
 
 size_t sim_yaml_length(sim_yaml *yaml, const sonar_node *sequence, const char *what, size_t most) {
     if (sequence->kind != SONAR_SEQUENCE) {
-        sim_yaml_complain(yaml, sequence, "%s: a list is expected", what);
+        sim_yaml_complain(yaml, sequence, "%s: expected a list", what);
         return 0;
     }
     if (sequence->count > most) {
