@@ -15,7 +15,7 @@ and have to exit cleanly. In a block
 Words after the language mark exceptions:
     run-by: FILE                another test runs the block
     no-ci: REASON[; FILE]       CI cannot run it; FILE, if given, tests the same elsewhere
-A command with "# q leaves" or "# ctrl-c leaves" is ended after its first line of output."""
+A command with "# q quits" or "# ctrl-c quits" is ended after its first line of output."""
 import concurrent.futures
 import os
 import pathlib
@@ -252,7 +252,7 @@ def script_of(page, blocks, folder):
             commands = [(program_of(block, number, folder), [])]
         for command, output in commands:
             script.append("echo @@")
-            script.append(re.sub(r"^(.*)# (?:q|ctrl-c) leaves.*$", r"leaves \1", command, flags=re.M))
+            script.append(re.sub(r"^(.*)# (?:q|ctrl-c) quits.*$", r"leaves \1", command, flags=re.M))
             wanted.append((block, command, output))
     return "\n".join(script) + EPILOGUE, wanted
 

@@ -553,7 +553,7 @@ Test(watch, a_silent_daemon_shows) {
         watch_render(&view, 80, 24, &dead);
         line_with(&dead, "NO STATUS for 4 s; last data 16:00:00Z, 3 s ago; tcp://here:1");
         line_with(&dead, "OLD: 3 s ago");
-        line_with(&dead, "the last one said: ok");
+        line_with(&dead, "the last one was: ok");
         cr_assert_null(strstr(dead.data, "now  "), "%s", dead.data);
         cr_assert_null(strstr(dead.data, "█"), "%s", dead.data);
         cr_assert_null(strstr(dead.data, "ok  frames"), "%s", dead.data);
@@ -929,7 +929,7 @@ static int left_with(void) {
 static void enter_and_draw(void) {
     start_in_terminal();
     await_text(SCREEN_ON);
-    await_text("q leaves");
+    await_text("q quits");
     cr_assert_eq(local_modes(), 0);
 }
 
@@ -974,10 +974,10 @@ Test(watch, ctrl_z_gives_the_terminal_back_for_a_while, .timeout = 600) {
     tcsetpgrp(tty.slave, tty.viewer);
     kill(tty.viewer, SIGCONT);
     await_text(SCREEN_ON);
-    await_text("q leaves");
+    await_text("q quits");
     cr_assert_eq(local_modes(), 0);
     ioctl(tty.slave, TIOCSWINSZ, &size); /* a larger window: the table has more lines */
-    await_text("q leaves");
+    await_text("q quits");
     kill(tty.viewer, SIGSTOP); /* not asked for: the terminal is as it was left */
     cr_assert_eq(waitpid(tty.viewer, &code, WUNTRACED), tty.viewer);
     kill(tty.viewer, SIGCONT);

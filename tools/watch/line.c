@@ -127,21 +127,23 @@ static void add_data(const void *body, size_t bytes, watch_text *text) {
     }
 }
 
-/* The header's own text is kept: parsed and printed again its large integers would be rounded. */
+/* Keeps the header's own text, because parsing and printing it would round large integers. */
 void watch_json(const char *header, size_t header_bytes, const void *body, size_t body_bytes,
                 watch_text *text) {
     const char *after = NULL;
     cJSON *root = cJSON_ParseWithLengthOpts(header, header_bytes, &after, 0);
     size_t start = text->bytes;
     if (cJSON_IsObject(root) && after > header) {
-        watch_text_add(text, "%.*s", (int)(after - header - 1), header); /* without its } */
+        watch_text_add(text, "%.*s", (int)(after - header - 1),
+                       header); /* without its closing brace */
         if (body_bytes && one_dimension(root, body_bytes)) {
             watch_text_add(text, ",\"data\":[");
             add_data(body, body_bytes, text);
             watch_text_add(text, "]");
         }
         watch_text_add(text, "}");
-        if (!text->failed) { /* between tokens a control is a space; a string keeps its quotes */
+        if (!text->failed) { /* between tokens control characters become spaces; strings keep their
+                                quotes */
             char *line = text->data + start;
             text->bytes = start + sonar_text_clean(line, text->bytes - start, line, text->room);
         }

@@ -23,13 +23,13 @@ enum { EXIT_USAGE = 2, EXIT_TIMEOUT = 3, TOPICS_MOST = 16 };
 typedef struct options {
     char endpoint[256];
     const char *key;
-    bool curve; /* so the configuration says */
+    bool curve; /* the configuration has CURVE */
     const char *topic[TOPICS_MOST];
     size_t topics;
     uint64_t count;            /* 0: no end */
-    double timeout_s, seconds; /* 0: none, for ever */
+    double timeout_s, seconds; /* 0: no limit */
     bool json;
-    uint64_t width; /* 0: the terminal's */
+    uint64_t width; /* 0: the terminal's width */
 } options;
 
 #define TOPIC_NAME(constant, name, ...) name
@@ -40,10 +40,10 @@ static const char usage[] =
     "Shows the spectra that a running sonard publishes.\n\n"
     "  -e, --endpoint ADDRESS  where sonard publishes (tcp://127.0.0.1:5556)\n"
     "  -c, --config FILE       take the endpoint from sonard's configuration\n"
-    "  -k, --key FILE          this viewer's certificate, where sonard speaks CURVE\n"
+    "  -k, --key FILE          this viewer's certificate, if sonard uses CURVE\n"
     "  -t, --topic NAME        one of the topics below (cbf.azimuth); may be repeated\n"
     "  -n, --count N           end after N messages of these topics\n"
-    "  -T, --timeout S         end with code 3 when none came for S seconds\n"
+    "  -T, --timeout S         end with code 3 if none was received for S seconds\n"
     "  -s, --seconds S         end after S seconds\n"
     "  -j, --json              one JSON object per message and line\n"
     "  -w, --width N           columns instead of the terminal's\n"
@@ -51,15 +51,15 @@ static const char usage[] =
     "  -V, --version           the version\n\n"
     "Topics:\n" SONAR_TOPICS(TOPIC_LINE, ) "\n"
                                            "In a terminal the picture is drawn in place, and q "
-                                           "leaves; otherwise one line is written\n"
-                                           "per message. docs/viewer.md tells how to read both.\n"
+                                           "quits; otherwise one line is written\n"
+                                           "per message. docs/viewer.md explains both.\n"
                                            "Ends with 0 after --count, --seconds, q or ctrl-c, 1 "
                                            "on an error, 2 on wrong usage,\n"
                                            "3 on --timeout.\n";
 
 /* ---- options --------------------------------------------------------------------------------- */
 
-/* Read as sonard reads it, so that both mean the same and complain alike. */
+/* Reads it as sonard does, with the same result and the same messages. */
 static bool read_config(options *o, const char *path) {
     sonar_report *report = sonar_report_create();
     sonar_config *config = NULL;
@@ -123,7 +123,7 @@ static const tool_option option[] = {
 
 static const tool self = {.name = "sonar-watch", .usage = usage, .option = option};
 
-/* -1: go on; otherwise the exit code. */
+/* -1: continue; otherwise the exit code. */
 static int read_options(int argc, char **argv, options *o) {
     *o = (options){.endpoint = "tcp://127.0.0.1:5556"};
     int code = tool_read_options(&self, argc, argv, o);
@@ -153,12 +153,14 @@ typedef struct watch {
     void *context, *socket;
     sonar_client *client;
     bool screen, quit;
-    const char *told;          /* the reason for waiting that was told last */
-    double drawn_s, counted_s; /* when the picture was drawn, and the last message counted */
-    char foreign[80];          /* of the last message: that its schema is not known; "" */
-    bool news;                 /* what came since */
+    const char *told; /* the last reason for waiting that was printed */
+    double drawn_s,
+        counted_s;    /* when the picture was drawn, and when the last message was counted */
+    char foreign[80]; /* from the last message, if its schema is not known; "" */
+    bool news;        /* messages were received since */
     watch_view view;
-    watch_message message, detections, status; /* the one just read; the last of the two */
+    watch_message message, detections,
+        status; /* the message just read; the last one of each of the other two */
     track tracks[TOPICS_MOST];
     uint64_t counted;
 } watch;
@@ -169,7 +171,7 @@ static double now_s(void) {
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-/* What this reader missed: gaps in seq of one topic of one run. */
+/* Counts the messages that this reader missed: gaps in seq of a topic within a run. */
 static void follow_seq(watch *w) {
     const watch_message *m = &w->message;
     w->view.received++;
@@ -210,7 +212,8 @@ static bool is_repeat(const watch_message *message) {
     return strstr(message->flags, "repeat") != NULL;
 }
 
-/* A status sent again, for the sake of a new subscriber, is no sign of life, unless we are it. */
+/* A repeated status for a new subscriber is not a sign of life, unless this viewer is that
+ * subscriber. */
 static void show_status(watch *w) {
     if (!w->view.status || !is_repeat(&w->message))
         w->view.status_s = now_s();
@@ -243,7 +246,7 @@ static bool draw(watch *w) {
     return good;
 }
 
-/* Messages are shown at most ten times a second; without any, time goes on all the same. */
+/* Draws at most ten times a second; also draws without new messages, because times advance. */
 static bool draw_if_due(watch *w, bool news) {
     const double least_s = 0.1, most_s = 0.5, since_s = now_s() - w->drawn_s;
     const bool changed = watch_terminal_changed();
@@ -254,7 +257,7 @@ static bool draw_if_due(watch *w, bool news) {
     return !watch_terminal_enter() || draw(w);
 }
 
-/* Of a version that this viewer would show wrongly. */
+/* True if the message has a version that this viewer would show wrongly. */
 static bool is_foreign(watch *w) {
     const bool known = strcmp(w->message.schema, SONAR_OUTPUT_SCHEMA) == 0;
     w->foreign[0] = '\0';
@@ -264,7 +267,7 @@ static bool is_foreign(watch *w) {
     return !known;
 }
 
-/* Takes a message apart; false: nothing more to write to. */
+/* Processes a message. False: the output is closed. */
 static bool take_message(watch *w, zmq_msg_t part[3]) {
     const char *header = zmq_msg_data(&part[1]);
     size_t header_bytes = zmq_msg_size(&part[1]), body_bytes = zmq_msg_size(&part[2]);
@@ -291,7 +294,7 @@ static bool take_message(watch *w, zmq_msg_t part[3]) {
     return good;
 }
 
-/* Reads one whole message, if one is there: 1 good, 0 none, -1 the output is closed. */
+/* Reads one complete message, if there is one: 1 good, 0 none, -1 the output is closed. */
 static int receive(watch *w) {
     zmq_msg_t part[3], extra;
     int parts = 0, more = 1;
@@ -320,23 +323,24 @@ static bool enough(const watch *w) {
 static int timed_out(const watch *w) {
     const char *why = w->view.why;
     watch_terminal_leave();
-    fprintf(stderr, "sonar-watch: nothing came from %s for %g s%s%s\n", w->o.endpoint,
+    fprintf(stderr, "sonar-watch: nothing was received from %s for %g s%s%s\n", w->o.endpoint,
             w->o.timeout_s, why ? ": it " : "", why ? why : "");
     return EXIT_TIMEOUT;
 }
 
-static const double PATIENCE_S = 2; /* in which a daemon that is there sends its status */
+static const double PATIENCE_S = 2; /* time within which a running daemon sends its status */
 
-/* What is wrong, by the connection, by what came, or because nothing did; NULL: nothing is. */
+/* The reason for waiting: the connection, the received messages, or that there are none; NULL: no
+ * reason to wait. */
 static const char *why_waiting(const watch *w, sonar_client_state state, const char *why) {
     if (why || w->foreign[0])
         return why ? why : w->foreign;
     return state == SONAR_CLIENT_JOINED && !w->view.received
-               ? "is there, but sends none of these topics"
+               ? "is running, but sends none of these topics"
                : NULL;
 }
 
-/* Tells each reason once; a daemon that hangs up is no matter of patience. */
+/* Prints each reason once; a closed connection is printed without delay. */
 static void tell_wait(watch *w, sonar_client_state state) {
     static const char unknown[] = "";
     const bool due = now_s() - w->counted_s >= PATIENCE_S || state == SONAR_CLIENT_HUNG_UP;
@@ -350,7 +354,7 @@ static void tell_wait(watch *w, sonar_client_state state) {
             *why ? ", which " : "", why);
 }
 
-/* It is of no use to wait for a daemon that refuses this viewer. */
+/* Waiting is useless if the daemon refuses this viewer. */
 static bool is_refused(watch *w) {
     const char *why;
     const sonar_client_state state = sonar_client_look(w->client, &why);
@@ -365,8 +369,7 @@ static bool is_refused(watch *w) {
     return true;
 }
 
-/* Waits for messages and keys, and takes what has come. False: the terminal does not read what is
- * written. */
+/* Waits for messages and keys, and processes them. False: the terminal does not accept output. */
 static bool take_messages(watch *w, bool *news) {
     zmq_pollitem_t item[2] = {{.socket = w->socket, .events = ZMQ_POLLIN},
                               {.fd = watch_terminal_keys(), .events = ZMQ_POLLIN}};

@@ -63,13 +63,13 @@ int watch_true_bearings(const watch_message *message, double x, double bearing_d
         isfinite(message->axis_depression_deg) ? message->axis_depression_deg : 0;
     sonar_cone_bearings(message->heading_deg + message->axis_az_deg, depression, x, 1e-9,
                         bearing_deg);
-    /* none: a vertical line; a cone that does not meet the horizontal plane */
+    /* 0: a vertical line, or a cone that does not meet the horizontal plane */
     return isfinite(bearing_deg[0]) ? 2 : 0;
 }
 
 /* ---- arrays ---------------------------------------------------------------------------------- */
 
-/* Points of the last axis: as many as its values, or as the last entry of shape says. */
+/* Number of points of the last axis: the number of its values, or the last entry of shape. */
 static size_t read_axis(const cJSON *root, watch_message *message) {
     const cJSON *axes = get(root, "axes"), *shape = get(root, "shape");
     const int rank = cJSON_GetArraySize(axes);
@@ -93,7 +93,7 @@ static size_t read_axis(const cJSON *root, watch_message *message) {
     return count == most ? count : 0;
 }
 
-/* Rows follow each other; of several (ranges, bins) the largest power is kept. */
+/* Of several rows (ranges, bins) the largest power is kept. */
 static void read_powers(const void *body, size_t bytes, watch_message *message) {
     size_t rows = bytes / sizeof(float) / message->points;
     for (size_t i = 0; i < message->points; i++)
@@ -108,7 +108,7 @@ static void read_powers(const void *body, size_t bytes, watch_message *message) 
         }
 }
 
-/* Positions are no spectrum: only powers and shares can be shown. */
+/* Only powers and shares can be shown; positions cannot. */
 static bool is_shown(const cJSON *root) {
     const cJSON *dtype = get(root, "dtype"), *unit = get(root, "unit");
     return cJSON_IsString(dtype) && !strcmp(dtype->valuestring, "<f4") &&
@@ -174,7 +174,7 @@ static void read_detections(const cJSON *root, watch_message *message) {
     }
 }
 
-/* The sum of an object's numbers; the causes that are not zero, by name. */
+/* The sum of an object's numbers, and the names of the causes that are not zero. */
 static double sum_causes(const cJSON *causes, char *names, size_t bytes) {
     double sum = 0;
     const cJSON *item;
@@ -220,7 +220,7 @@ bool watch_message_read(const char *header, size_t header_bytes, const void *bod
     message->heading_deg = message->axis_az_deg = message->axis_depression_deg = NAN;
     cJSON *root = cJSON_ParseWithLength(header, header_bytes);
     bool good = cJSON_IsObject(root);
-    read_figures(root, message); /* NaN all, if it is none */
+    read_figures(root, message); /* all NaN if it is not a JSON object */
     if (good) {
         text(root, "schema", message->schema, sizeof message->schema);
         text(root, "topic", message->topic, sizeof message->topic);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* A published message as the viewer needs it. Whatever a publisher sends, reading it is safe: what
- * is missing or of the wrong kind becomes NaN or "", text is fit for a terminal
- * (sonar_text_clean), counts are bounded by the bytes that came. */
+/* A published message as the viewer needs it. Any message is safe to read: missing or wrong values
+ * become NaN or "", text is cleaned for a terminal (sonar_text_clean), and counts are bounded by
+ * the bytes received. */
 #ifndef WATCH_MESSAGE_H
 #define WATCH_MESSAGE_H
 
@@ -11,11 +11,11 @@
 
 enum { WATCH_POINTS_MOST = 16384, WATCH_DETECTIONS_MOST = 64 };
 
-/* A contact: the first of its rows, with the range of another where it has none. */
+/* A contact: the first of its rows, with the range from another row if the first has none. */
 typedef struct watch_detection {
     char source[24]; /* of all its rows: "cbf+mvdr" */
-    char side[12];   /* of a line's axis that bearing_deg is on, "" where no turn told */
-    /* NaN: not known. az_deg counts as the axes of the array topics do. */
+    char side[12];   /* side of a line's axis of bearing_deg; "" if no turn has shown it */
+    /* NaN: unknown. az_deg is measured like the axes of the array topics. */
     double bearing_deg, mirror_deg, az_deg, level_db, snr_db, range_m;
     bool range_unresolved, possible_image;
     double contact; /* its number in this window; NaN: its rows have none */
@@ -31,9 +31,9 @@ typedef struct watch_message {
     double seq, window, utc_ns, latency_us, epoch, sample_index, window_length, fs_hz;
     /* Bearings: of the array frame or true; of a line array as the angle from its axis. */
     bool is_true, cone, ambiguous;
-    double heading_deg, axis_az_deg, axis_depression_deg; /* NaN: not known */
-    /* Array topics: the last axis, and the largest power at each of its points of all entries of
-     * the axis before it ("": there is none). */
+    double heading_deg, axis_az_deg, axis_depression_deg; /* NaN: unknown */
+    /* Array topics: the last axis, and the largest power at each of its points over all entries of
+     * the axis before it ("": no such axis). */
     char axis[16], axis_unit[8], over[16];
     size_t points;
     double x[WATCH_POINTS_MOST];
@@ -43,12 +43,12 @@ typedef struct watch_message {
     watch_status status;
 } watch_message;
 
-/* False if the header is not a JSON object; *message is valid then, too, and empty. */
+/* False if the header is not a JSON object; *message is valid and empty then. */
 bool watch_message_read(const char *header, size_t header_bytes, const void *body,
                         size_t body_bytes, watch_message *message);
-/* True bearings, 0 to 360, of what stands at x of a bearing axis. A cone has two, for a source in
- * the horizontal plane: right and left of the array's axis. Returns how many; 0 where x is no
- * bearing, is true already, or where heading or axis are not known. */
+/* True bearings, 0 to 360, of the point x of a bearing axis. A cone has two, for a source in the
+ * horizontal plane: right and left of the array's axis. Returns their number; 0 if x is not a
+ * bearing, is already true, or heading or axis are unknown. */
 int watch_true_bearings(const watch_message *message, double x, double bearing_deg[2]);
 /* "2026-11-20 23:59:01.123Z" or "time unknown". */
 void watch_time(double utc_ns, char *text, size_t bytes);

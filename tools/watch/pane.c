@@ -11,7 +11,7 @@ static bool same_stream(const watch_message *a, const watch_message *b) {
 }
 
 /* Seconds from the last message's samples to this one's. A stream that jumps ahead by its index
- * empties the waterfall, whatever the index says. */
+ * clears the waterfall. */
 static double elapsed_s(const watch_pane *pane, const watch_message *message, double now_s) {
     static const double MOST_S = 1e6;
     const watch_message *last = &pane->message;
@@ -28,8 +28,9 @@ double watch_pane_quiet(const watch_pane *pane, double now_s, bool daemon_lives)
 double watch_row_seconds(const watch_pane *pane, int rows) {
     static const double nice[] = {1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600};
     const size_t count = sizeof nice / sizeof nice[0];
-    const double least = fmax((double)WATCH_FALL_LEAST_S / (rows > 0 ? rows : 1),
-                              1.2 * pane->interval_s); /* 1.2: roundings leave no row empty */
+    const double least =
+        fmax((double)WATCH_FALL_LEAST_S / (rows > 0 ? rows : 1),
+             1.2 * pane->interval_s); /* 1.2, so that rounding leaves no row empty */
     for (size_t i = 0; i < count; i++)
         if (nice[i] >= least)
             return nice[i];
@@ -96,7 +97,7 @@ void watch_pane_take(watch_pane *pane, const watch_message *message, double now_
     pane->came_s = now_s;
     make_levels(pane);
     if (message->points == 0 || (!pane->share && isnan(pane->median)))
-        return; /* nothing to see is a gap */
+        return; /* a message without levels is a gap */
     watch_slot *slot = slot_for(pane, floor(pane->clock_s));
     slot->windows++;
     slot->lossy |= skipped || strstr(message->flags, "gap") != NULL;
@@ -106,7 +107,7 @@ void watch_pane_take(watch_pane *pane, const watch_message *message, double now_
 
 /* ---- columns --------------------------------------------------------------------------------- */
 
-/* Column centres run from the first to the last x. */
+/* Column centres extend from the first to the last x. */
 int watch_column(const watch_pane *pane, double x, int columns) {
     size_t points = pane->message.points;
     if (points == 0 || columns < 1)
@@ -124,7 +125,7 @@ void watch_columns(const watch_pane *pane, const float *value, int columns, floa
         column[c] = NAN;
     if (message->points == 0)
         return;
-    static const float nothing = -1e30F; /* a point is here, but it has no level */
+    static const float nothing = -1e30F; /* the column has a point, but it has no level */
     for (size_t i = 0; i < message->points; i++) {
         int c = watch_column(pane, message->x[i], columns);
         float level = isfinite(value[i]) ? value[i] : nothing;
@@ -132,7 +133,7 @@ void watch_columns(const watch_pane *pane, const float *value, int columns, floa
             column[c] = level;
     }
     double first = message->x[0], span = message->x[message->points - 1] - first;
-    size_t near = 0; /* the axis is sorted, so the nearest point only moves on */
+    size_t near = 0; /* the axis is sorted, so the search for the nearest point only advances */
     for (int c = 0; c < columns; c++) {
         double x = columns > 1 ? first + span * c / (columns - 1) : first;
         while (near + 1 < message->points &&

@@ -45,14 +45,15 @@ void watch_text_free(watch_text *text) {
 
 typedef struct screen {
     watch_text *text;
-    int width, left; /* columns; lines still free */
+    int width, left; /* width in columns; number of free lines */
     bool first;
     const char *style; /* an escape sequence before each line */
 } screen;
 
 static const char PLAIN[] = "", FAINT[] = "\033[2m", REVERSED[] = "\033[7m";
 
-/* Cleared at its beginning: at its end the cursor may stand on the last character. */
+/* Lines are cleared at their beginning, because at their end the cursor may be on the last
+ * character. */
 static void line_begin(screen *to) {
     watch_text_add(to->text, "%s\033[K%s", to->first ? "" : "\n", to->style);
     to->first = false;
@@ -63,7 +64,7 @@ static void line_end(screen *to) {
     watch_text_add(to->text, "%s", to->style[0] ? "\033[0m" : "");
 }
 
-/* Bytes of the first `columns` characters; one that vsnprintf cut in two is left out. */
+/* Bytes of the first `columns` characters, without a character that vsnprintf cut in two. */
 static int bytes_of(const char *line, int columns) {
     int bytes = 0;
     while (columns-- > 0 && line[bytes]) {
@@ -92,7 +93,7 @@ static void put_line(screen *to, const char *format, ...) {
     line_end(to);
 }
 
-/* A line's worth of the text, that ends where a word does: its bytes. */
+/* Bytes of the text that fit into a line, ending at the end of a word. */
 static int bytes_of_words(const char *text, int columns) {
     int bytes = bytes_of(text, columns);
     if (!text[bytes] || text[bytes] == ' ')
@@ -103,7 +104,7 @@ static int bytes_of_words(const char *text, int columns) {
     return bytes;
 }
 
-/* In as many lines as it needs, which begin with a space. */
+/* Writes the text in as many lines as needed, each beginning with a space. */
 static void put_words(screen *to, const char *text) {
     while (*text && to->left > 0 && to->width > 1) {
         const int bytes = bytes_of_words(text, to->width - 1);
@@ -155,7 +156,8 @@ static const char *duration(double seconds, char text[24]) {
 
 /* ---- the title ------------------------------------------------------------------------------- */
 
-/* What the axis' name alone does not say: the frame, what is folded, what lies behind a point. */
+/* What the axis' name does not say: the frame, the folding, the axis over which the maximum was
+ * taken. */
 static void describe(const watch_message *message, char *to, size_t bytes) {
     const bool azimuth = strcmp(message->axis, "azimuth") == 0;
     const bool level = isfinite(message->axis_az_deg);
@@ -173,7 +175,7 @@ static void describe(const watch_message *message, char *to, size_t bytes) {
         snprintf(to + used, bytes - used, ", hdg %s", watch_figure(message->heading_deg, heading));
 }
 
-/* What matters most comes first: the end of a long line is cut off. */
+/* The most important part comes first, because the end of a long line is cut. */
 static void put_title(screen *to, const watch_pane *pane, double quiet_s) {
     const watch_message *message = &pane->message;
     char when[16], window[24], latency[24], age[24], what[96];
@@ -190,7 +192,7 @@ static void put_title(screen *to, const watch_pane *pane, double quiet_s) {
 
 typedef struct scale {
     double bottom, top_least;
-    double full; /* the level that the waterfall draws in full */
+    double full; /* level that the waterfall draws with its strongest shade */
     const char *unit;
 } scale;
 
@@ -204,7 +206,7 @@ static double top_of(const scale *scale, const float *column, int columns) {
     return 5 * ceil(top / 5);
 }
 
-/* A character's share of a bar in eighths; what is old is drawn in another texture. */
+/* A character's share of a bar in eighths; old data are drawn in another texture. */
 static void put_bar(watch_text *text, int eighths, bool old) {
     static const char *const block[9] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
     const int part = eighths < 0 ? 0 : eighths > 8 ? 8 : eighths;
@@ -247,7 +249,7 @@ static int label_of_axis(const watch_message *message, double x, char label[32])
     return snprintf(label, 32, "%.6g", x);
 }
 
-/* "100|320": right and left of the axis. 0: it has no true bearing. */
+/* "100|320": right and left of the axis. 0: the point has no true bearing. */
 static int label_of_true(const watch_message *message, double x, char label[32]) {
     double bearing[2] = {0};
     const int bearings = watch_true_bearings(message, x, bearing);
@@ -286,10 +288,10 @@ static const char *axis_name(const watch_message *message) {
     return message->is_true ? "true" : message->cone ? "angle" : "azimuth";
 }
 
-/* How many true bearings a point of the axis has: 0, 1, or 2 on a cone. */
+/* Number of true bearings of a point of the axis: 0, 1, or 2 on a cone. */
 static int sides_of(const watch_message *message) {
     double bearing[2];
-    return watch_true_bearings(message, 90, bearing); /* 90: broadside, which any cone has */
+    return watch_true_bearings(message, 90, bearing); /* 90: broadside, which every cone contains */
 }
 
 static void put_axes(screen *to, const watch_pane *pane, int columns) {
@@ -323,7 +325,7 @@ static void put_greys(screen *to, const scale *scale, const float *column, int c
     watch_text_add(to->text, "\033[0m");
 }
 
-/* The margin of a row: its age, now and then; a mark where something is missing. */
+/* The margin of a row: now and then its age, and a mark if data are missing. */
 static void put_age(screen *to, int row, int rows, double row_s, bool old, bool lossy) {
     const int every = rows <= 8 ? 1 : rows <= 16 ? 2 : 5;
     char age[24], label[32] = "";
@@ -421,12 +423,12 @@ static void put_status(screen *to, const watch_view *view) {
     if (!view->status)
         put_line(to, "no status yet");
     else if (silent_s > 0)
-        put_line(to, "no status for %s; the last one said: %s", duration(silent_s, since),
+        put_line(to, "no status for %s; the last one was: %s", duration(silent_s, since),
                  view->status->status.health);
     else
         put_health(to, &view->status->status);
     const char *array = view->panes ? view->pane[0]->message.array : "";
-    put_line(to, "this viewer: %llu messages, %llu missed%s%s; q leaves",
+    put_line(to, "this viewer: %llu messages, %llu missed%s%s; q quits",
              (unsigned long long)view->received, (unsigned long long)view->lost,
              array[0] ? "; array " : "", array);
 }
@@ -440,7 +442,7 @@ double watch_silence(const watch_view *view) {
     return silent_s > STATUS_DUE_S ? silent_s : 0;
 }
 
-/* The first line when the daemon is silent, and below it the reason where one is known. */
+/* The first lines when the daemon is silent, with the reason if it is known. */
 static void put_banner(screen *to, const watch_view *view) {
     const double silent_s = watch_silence(view), age_s = view->now_s - view->result_s;
     const char *endpoint = view->endpoint ? view->endpoint : "";
@@ -477,11 +479,12 @@ void watch_render(const watch_view *view, int width, int height, watch_text *tex
     to.left -= table + 2;
     for (size_t i = 0; i < view->panes; i++) {
         const watch_pane *pane = view->pane[i];
-        const bool lives = !silent || !view->status; /* or its status is not published at all */
+        const bool lives =
+            !silent || !view->status; /* also if its status is not published at all */
         put_pane(&to, pane, each, watch_pane_quiet(pane, view->now_s, lives), view->colour);
     }
     if (view->panes == 0)
-        put_line(&to, "waiting for a spectrum; q leaves");
+        put_line(&to, "waiting for a spectrum; q quits");
     to.left += table;
     to.style = silent ? FAINT : PLAIN;
     put_detections(&to, view->detections, table);

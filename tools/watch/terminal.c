@@ -11,12 +11,12 @@
 
 enum { DEFAULT_WIDTH = 80, DEFAULT_HEIGHT = 24, LEAVE_WITHIN_MS = 200 };
 
-/* Another screen, no cursor, no wrapping of lines that are wider than they seem; and back. */
+/* The alternate screen, without cursor and without wrapping of lines; and back. */
 static const char ENTER[] = "\033[?1049h\033[?25l\033[?7l\033[2J";
 static const char LEAVE[] = "\033[0m\033[?7h\033[?25h\033[?1049l";
 
 static volatile sig_atomic_t stopped, changed, suspend, entered, keys_taken;
-static bool keys_ended; /* standard input is at its end */
+static bool keys_ended; /* standard input has ended */
 static struct termios before;
 
 /* ---- taking and giving back ------------------------------------------------------------------ */
@@ -24,10 +24,11 @@ static struct termios before;
 static bool in_foreground(int fd) {
     const pid_t group = tcgetpgrp(fd);
     return group < 0 ||
-           group == getpgrp(); /* not our controlling terminal: there is no job control */
+           group ==
+               getpgrp(); /* not this program's controlling terminal, so there is no job control */
 }
 
-/* Keys at once and without echo; ctrl-c and ctrl-z stay signals. */
+/* Reads keys at once and without echo; ctrl-c and ctrl-z remain signals. */
 static void take_keys(void) {
     if (!isatty(STDIN_FILENO) || !in_foreground(STDIN_FILENO))
         return;
@@ -52,7 +53,7 @@ bool watch_terminal_enter(void) {
     return true;
 }
 
-/* In the background, setting the terminal back would stop us with SIGTTOU. */
+/* A process in the background that changes the terminal would be stopped by SIGTTOU. */
 static void give_keys_back(void) {
     sigset_t set, old;
     sigemptyset(&set);
@@ -66,7 +67,7 @@ void watch_terminal_leave(void) {
     if (!entered)
         return;
     entered = 0;
-    struct pollfd out = {STDOUT_FILENO, POLLOUT, 0}; /* it may be stopped by ctrl-s */
+    struct pollfd out = {STDOUT_FILENO, POLLOUT, 0}; /* output may be stopped by ctrl-s */
     if (poll(&out, 1, LEAVE_WITHIN_MS) == 1 && write(STDOUT_FILENO, LEAVE, sizeof LEAVE - 1) < 0)
         stopped = 1; /* the terminal is gone */
     if (keys_taken)
@@ -81,13 +82,14 @@ static void on_signal(int number) {
         suspend = 1;
     else if (number == SIGWINCH)
         changed = 1;
-    else if (number == SIGCONT) /* after SIGSTOP we still have it, but others had it meanwhile */
+    else if (number == SIGCONT) /* after SIGSTOP the terminal is still in this program's mode, but
+                                   others have used it since */
         changed = 1, entered = 0;
     else
         stopped = 1;
 }
 
-/* The handler is reset already: the signal comes again, and does what it is for. */
+/* The handler was reset before, so the raised signal has its default effect. */
 static void on_fatal(int number) {
     watch_terminal_leave();
     raise(number);
@@ -102,22 +104,22 @@ void watch_terminal_signals(void) {
     static const int noted[] = {SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGTSTP, SIGCONT};
     static const int fatal[] = {SIGQUIT, SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL};
     for (size_t i = 0; i < sizeof noted / sizeof noted[0]; i++)
-        catch (noted[i], on_signal, 0); /* no SA_RESTART: polls must wake */
+        catch (noted[i], on_signal, 0); /* without SA_RESTART, so that signals end a poll */
     for (size_t i = 0; i < sizeof fatal / sizeof fatal[0]; i++)
         catch (fatal[i], on_fatal, (int)SA_RESETHAND);
-    catch (SIGPIPE, SIG_IGN, 0); /* `sonar-watch | head`: writing fails and ends it */
+    catch (SIGPIPE, SIG_IGN, 0); /* with `sonar-watch | head` writing fails and ends the program */
 }
 
 bool watch_terminal_stopped(void) {
     return stopped;
 }
 
-/* Stops here, as ctrl-z wants it, until SIGCONT. */
+/* Stops here, for ctrl-z, until SIGCONT. */
 static void stop_for_now(void) {
     suspend = 0;
     watch_terminal_leave();
     catch (SIGTSTP, SIG_DFL, 0);
-    raise(SIGTSTP); /* goes on here after SIGCONT */
+    raise(SIGTSTP); /* continues here after SIGCONT */
     catch (SIGTSTP, on_signal, 0);
     changed = 1;
 }
@@ -154,7 +156,7 @@ void watch_terminal_size(int *width, int *height) {
     *height = known && size.ws_row > 0 ? size.ws_row : DEFAULT_HEIGHT;
 }
 
-/* In pieces that a pipe takes at once where it takes any, so that no write can block for ever. */
+/* Writes pieces that a pipe accepts at once, so that no write blocks for ever. */
 bool watch_terminal_write(const char *data, size_t bytes) {
     enum { PIECE = 4096, WAIT_MS = 100 };
     while (bytes > 0 && !stopped) {
