@@ -104,7 +104,7 @@ def main():
         meta["captures"][0]["core:global_index"] = 5
         meta["captures"].append({"core:sample_start": FS_HZ, "core:global_index": FS_HZ + 6})
         gap.with_suffix(".sigmf-meta").write_text(json.dumps(meta))
-        expect("gap", export(gap, folder / "gap.wav"), 2, "1.000000 s", "does not continue")
+        expect("gap", export(gap, folder / "gap.wav"), 2, "1.000000 s", "there is a gap")
         expect("up to the gap", export(gap, folder / "gap.wav", "--duration", 1), 0)
         assert np.array_equal(read_pcm(folder / "gap.wav"), counts[:FS_HZ])
         expect("nothing", export(whole, folder / "b.wav", "--start", 6), 2, "nothing lies between")

@@ -239,13 +239,13 @@ static const struct {
     int code;
     const char *says;
 } spoilt[] = {
-    {NULL, EXIT_WITHIN, "Nothing is wrong with them."},
+    {NULL, EXIT_WITHIN, "No problem found."},
     {one_part, EXIT_BEYOND,
      "wrong  parts          1; a message is a header and the samples (1 of 100"},
     {other_magic, EXIT_BEYOND,
      "wrong  header         the header does not begin with SNRF (1 of 100 "
      "messages, the first is number 8)"},
-    {unknown_flags, EXIT_BEYOND, "0x0040 has bits that mean nothing"},
+    {unknown_flags, EXIT_BEYOND, "0x0040 has undefined bits"},
     {other_array, EXIT_BEYOND, "array id       1, the configuration has 3 (100 of 100"},
     {more_channels, EXIT_BEYOND, "channels       1 to 4, the configuration has 0 to 3"},
     {other_rate, EXIT_BEYOND, "8000.016 Hz, the configuration has 8000; within 1 ppm"},
@@ -253,26 +253,26 @@ static const struct {
     {no_number, EXIT_BEYOND, "an infinity or not a number"},
     {too_large, EXIT_BEYOND, "1e+30 is larger than sound can be"},
     {wrong_bit, EXIT_BEYOND, "more than 60 dB above all others of its channel"},
-    {another_epoch, EXIT_BEYOND, "10 follows on 9"},
-    {lost_frame, EXIT_BEYOND, "10200 comes where 10000 was to come: 200 samples lack (1 of 100"},
-    {stuck_sequence, EXIT_BEYOND, "0 comes where 1 was to come: one more with each frame"},
-    {goes_back, EXIT_BEYOND, "9800, but samples up to 9999 have come already"},
-    {utc_in_ms, EXIT_BEYOND, "1790000000000 seems to be in milliseconds: it is in ns"},
+    {another_epoch, EXIT_BEYOND, "10 follows 9"},
+    {lost_frame, EXIT_BEYOND, "10200 instead of 10000: 200 samples are missing (1 of 100"},
+    {stuck_sequence, EXIT_BEYOND, "0 instead of 1: it increases by one with each frame"},
+    {goes_back, EXIT_BEYOND, "9800, but samples up to 9999 were received before"},
+    {utc_in_ms, EXIT_BEYOND, "1790000000000 seems to be in milliseconds: it must be in ns"},
     {utc_behind, EXIT_BEYOND, "100.025 s behind this machine's clock"},
-    {replay_behind, EXIT_WITHIN, "Nothing is wrong"},
+    {replay_behind, EXIT_WITHIN, "No problem found"},
     {utc_ahead, EXIT_BEYOND, "1.975 s ahead of this machine's clock"},
-    {utc_steps, EXIT_WITHIN, "note   UTC            +0.020000 s from what the count"},
+    {utc_steps, EXIT_WITHIN, "note   UTC            +0.020000 s from the time by sample count"},
     {no_utc, EXIT_WITHIN, "note   UTC            0, unknown"},
     {too_slow, EXIT_BEYOND,
      "pace           7407.41 samples of channel 0 arrive in a second, its "
      "header says 8000"},
-    {fewer_channels, EXIT_BEYOND, "2 channels never came with samples: 2, 3"},
+    {fewer_channels, EXIT_BEYOND, "2 channels were never received with samples: 2, 3"},
     {silent_and_alike, EXIT_BEYOND, "1 channels have one value in all samples: 1"},
-    {silent_and_alike, EXIT_BEYOND, "2 channels have the samples of another one: 0, 3"},
+    {silent_and_alike, EXIT_BEYOND, "2 channels have the samples of another channel: 0, 3"},
     {at_full_scale, EXIT_BEYOND, "1 channels are often at full scale: 2"},
     {turned_bytes, EXIT_WITHIN,
      "note   values         4 channels look as if bytes came in the wrong"},
-    {right_bytes, EXIT_WITHIN, "Hz, s16\nNothing is wrong"},
+    {right_bytes, EXIT_WITHIN, "Hz, s16\nNo problem found"},
 };
 
 Test(check, what_is_wrong_with_frames_is_named, .timeout = 600) {
@@ -345,7 +345,7 @@ Test(check, a_digitisers_frames_are_taken_from_a_socket, .timeout = 600) {
         process_wait(sim, 60000);
         text = box_read(&box, log);
         cr_expect(
-            strstr(text, i ? "array id       3, the configuration has 4" : "Nothing is wrong"),
+            strstr(text, i ? "array id       3, the configuration has 4" : "No problem found"),
             "%s", text);
         cr_expect(strstr(text, "block  channels 8 to 11, "), "%s", text);
         free(text);

@@ -9,12 +9,13 @@
 
 enum { SOURCES_MOST = 16, TRUTHS_MOST = 4096, ERRORS_MOST = 4096, NAME_BYTES = 11 };
 
-/* Tolerances in beam widths and as a share of the range. The bearing's is the accuracy the product
- * promises; a near source is found between given ranges, hence the looser ones. */
+/* Tolerances in beam widths and as a share of the range. The bearing's tolerance is the accuracy
+ * that the product promises. A near source is found between the ranges of a grid, so its tolerances
+ * are larger. */
 static const double BEARING_TOLERANCE = 0.1, NEAR_BEARING_TOLERANCE = 0.25, RANGE_TOLERANCE = 0.2;
-/* Closer than this, in beam widths, the conventional beamformer shows one peak for two sources. */
+/* Two sources closer than this, in beam widths, give one peak of the conventional beamformer. */
 static const double SEPARABLE = 1.5;
-static const double FOUND_SHARE = 0.9; /* of the judged windows */
+static const double FOUND_SHARE = 0.9; /* share of the judged windows */
 
 /* ---- truth ----------------------------------------------------------------------------------- */
 
@@ -24,7 +25,7 @@ typedef struct truth {
     double az_deg[SOURCES_MOST], range_m[SOURCES_MOST]; /* range NaN: far */
 } truth;
 
-/* A source's estimates by one method, one entry a judged window. */
+/* A source's estimates by one method, one for each judged window. */
 typedef struct track {
     size_t count;
     double error[ERRORS_MOST];
@@ -36,18 +37,19 @@ typedef struct source {
     bool near, merged;
     double true_deg, true_range_m;
     track cbf, mvdr, range;
-    size_t windows, single_peaks; /* of a close pair: windows with one CBF peak for the two */
+    size_t windows,
+        single_peaks; /* of a close pair: windows in which the CBF has one peak for both */
 } source;
 
 struct checker {
     const sonar_config *config;
-    double beam_broadside_deg; /* -3 dB width at broadside, middle of the band */
+    double beam_broadside_deg; /* -3 dB width at broadside, in the middle of the band */
     double settle_samples;
     truth *history; /* ring [TRUTHS_MOST] */
     size_t truths;
     source source[SOURCES_MOST];
     size_t sources;
-    double first_sample; /* NaN until the first detections come */
+    double first_sample; /* NaN until the first detections are received */
     size_t windows;
     double lost_messages;
     double next_seq;
@@ -58,7 +60,7 @@ static double number(const cJSON *object, const char *key) {
     return cJSON_IsNumber(item) ? item->valuedouble : NAN;
 }
 
-/* Truth is in the array frame; a line measures the angle from its axis. */
+/* The truth is in the array frame; a line measures angles from its axis. */
 static double fold(const checker *check, double az_deg, double depression_deg) {
     const sonar_scan *scan = &check->config->cbf_scan;
     if (!scan->cone)
@@ -99,7 +101,7 @@ void checker_take_truth(checker *check, const cJSON *head) {
     check->sources = t->sources;
 }
 
-/* Linear between the two reports around `sample`; false where there are none. */
+/* Interpolated linearly between the two reports around `sample`; false if they do not exist. */
 static bool truth_at(const checker *check, double sample, truth *out) {
     size_t oldest = check->truths > TRUTHS_MOST ? check->truths - TRUTHS_MOST : 0;
     for (size_t i = check->truths; i-- > oldest + 1;) {
@@ -113,7 +115,7 @@ static bool truth_at(const checker *check, double sample, truth *out) {
             out->az_deg[s] += t * difference(check, b->az_deg[s], a->az_deg[s]);
             out->range_m[s] += t * (b->range_m[s] - a->range_m[s]);
         }
-        return t < 20; /* reports may lag a little, not stop */
+        return t < 20; /* reports may lag a little, but must not stop */
     }
     return false;
 }
@@ -155,7 +157,7 @@ static void find_pairs(checker *check, const truth *t) {
                 check->source[i].merged = true;
 }
 
-/* CBF detections within a beam width of az_deg. */
+/* Number of CBF detections within a beam width of az_deg. */
 static size_t peaks_around(const checker *check, const cJSON *list, double az_deg) {
     const cJSON *item;
     size_t count = 0;
@@ -278,9 +280,10 @@ static bool print_source(const checker *check, const source *s, FILE *to) {
 }
 
 static const char *nothing_because(const checker *check) {
-    return isnan(check->first_sample) ? "no detections came; is sonard running and fed?"
-           : !check->truths           ? "no truth came; was sonar-sim started with this --truth?"
-                                      : "what came ended before --settle did";
+    return isnan(check->first_sample)
+               ? "no detections were received; does sonard run and receive samples?"
+           : !check->truths ? "no truth was received; was sonar-sim started with this --truth?"
+                            : "the samples ended before --settle did";
 }
 
 int checker_print(const checker *check, FILE *to) {
@@ -298,7 +301,7 @@ int checker_print(const checker *check, FILE *to) {
     bool good = true;
     for (size_t i = 0; i < check->sources; i++)
         good = print_source(check, &check->source[i], to) && good;
-    fputs("\nMVDR looks back over its integration time: its error is against the truth in\n"
+    fputs("\nMVDR averages over its integration time: its error is against the truth in\n"
           "the middle of that time.\n"
           "merged: the conventional beamformer shows one peak for two sources this close.\n",
           to);

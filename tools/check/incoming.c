@@ -13,7 +13,7 @@
 
 enum { BLOCKS_MOST = 1024, CHANNELS_MOST = 65536, TEXT = 240, FRAMES_ENOUGH = 10 };
 
-static const double RATE_TOLERANCE = 1e-6;                      /* as the daemon's */
+static const double RATE_TOLERANCE = 1e-6;                      /* the same as the daemon's */
 static const double PACE_TOLERANCE = 0.02, PACE_LEAST_S = 2;    /* of arrivals */
 static const double AHEAD_S = 1, BEHIND_S = 60, STEP_S = 0.001; /* of UTC */
 static const double CLIPPED_SHARE = 0.001, SAMPLE_MOST = 0x1p40, SWAPPED_RATIO = 16;
@@ -49,13 +49,13 @@ typedef enum finding { FINDINGS(NAME) FINDING_COUNT } finding;
 #undef NAME
 #define ROW(name, wrong, field) {wrong, field},
 static const struct {
-    bool wrong; /* or worth knowing */
+    bool wrong; /* the daemon drops or misreads such messages; else only worth knowing */
     const char *field;
 } about[] = {FINDINGS(ROW)};
 #undef ROW
 
 typedef struct found {
-    uint64_t count, first; /* messages, and the number of the first one from 1 */
+    uint64_t count, first; /* number of messages, and the number of the first one, from 1 */
     char text[TEXT];       /* of the first one */
 } found;
 
@@ -64,16 +64,16 @@ typedef struct block {
     uint64_t frames, next_sequence, next_sample;
     int64_t utc_ns; /* of next_sample, 0: unknown */
     double fs_hz;
-    uint64_t begin_sample; /* behind the first frame */
+    uint64_t begin_sample; /* after the first frame */
     int64_t begin_ns, end_ns;
 } block;
 
-/* Of a channel's samples so far. */
+/* What is known of a channel's samples so far. */
 typedef struct channel {
     uint64_t count, clipped, hash;
     float least, most, last;
-    double rough, rough_swapped; /* sums of steps, as they are and with the bytes the other way */
-    uint32_t low_byte;           /* any bits that are set in one */
+    double rough, rough_swapped; /* sums of steps, as received and with swapped bytes */
+    uint32_t low_byte;           /* all bits that are set in any low byte */
 } channel;
 
 struct incoming {
@@ -169,24 +169,24 @@ static block *block_of(incoming *f, const sonar_frame *frame) {
 static void check_order(incoming *f, const block *b, const sonar_frame *frame) {
     const uint64_t is = frame->first_sample, wanted = b->next_sample;
     if (frame->epoch != b->epoch) {
-        note(f, EPOCH, "%u follows on %u: the daemon takes that for a digitiser that began again",
+        note(f, EPOCH, "%u follows %u: the daemon treats that as a restarted digitiser",
              frame->epoch, b->epoch);
         return;
     }
     if (frame->sequence != b->next_sequence)
         note(f, SEQUENCE,
-             "%" PRIu64 " comes where %" PRIu64 " was to come: one more with each frame "
+             "%" PRIu64 " instead of %" PRIu64 ": it increases by one with each frame "
              "of the block",
              frame->sequence, b->next_sequence);
     if (is < wanted)
-        note(f, REPEATED, "%" PRIu64 ", but samples up to %" PRIu64 " have come already", is,
+        note(f, REPEATED, "%" PRIu64 ", but samples up to %" PRIu64 " were received before", is,
              wanted - 1);
     if (is > wanted)
-        note(f, GAP, "%" PRIu64 " comes where %" PRIu64 " was to come: %" PRIu64 " samples lack",
-             is, wanted, is - wanted);
+        note(f, GAP, "%" PRIu64 " instead of %" PRIu64 ": %" PRIu64 " samples are missing", is,
+             wanted, is - wanted);
 }
 
-/* All blocks of an array count from one origin. */
+/* All blocks of an array count from the same origin. */
 static void check_others(incoming *f, const sonar_frame *frame) {
     const block *first = &f->block[0];
     if (f->blocks && first->epoch != frame->epoch && first->first_channel != frame->first_channel)
@@ -200,8 +200,8 @@ static void check_others(incoming *f, const sonar_frame *frame) {
             b->first_channel == frame->first_channel && b->channels == frame->channels;
         if (!same && (uint64_t)b->first_channel + b->channels > frame->first_channel &&
             (uint64_t)frame->first_channel + frame->channels > b->first_channel)
-            note(f, CHANNELS, "%u to %u come in one block and %u to %u in another",
-                 b->first_channel, b->first_channel + b->channels - 1, frame->first_channel,
+            note(f, CHANNELS, "%u to %u are in one block and %u to %u in another", b->first_channel,
+                 b->first_channel + b->channels - 1, frame->first_channel,
                  frame->first_channel + frame->channels - 1);
     }
 }
@@ -225,10 +225,10 @@ static void check_utc(incoming *f, const block *b, const sonar_frame *frame, int
     const char *unit = live && frame->utc_ns ? utc_unit(frame->utc_ns, utc_ns) : NULL;
     if (!frame->utc_ns)
         note(f, UTC_NONE,
-             "0, unknown: spectra have no date, and bearings no heading of their time");
+             "0, unknown: spectra have no date, and bearings no heading for their time");
     else if (unit)
-        note(f, UTC_UNIT, "%" PRId64 " seems to be in %s: it is in ns since 1970", frame->utc_ns,
-             unit);
+        note(f, UTC_UNIT, "%" PRId64 " seems to be in %s: it must be in ns since 1970",
+             frame->utc_ns, unit);
     else if (live && (age_s > BEHIND_S || age_s < length_s - AHEAD_S))
         note(f, UTC_OFFSET, "%.3f s %s this machine's clock", fabs(age_s),
              age_s > 0 ? "behind" : "ahead of");
@@ -237,7 +237,7 @@ static void check_utc(incoming *f, const block *b, const sonar_frame *frame, int
         return;
     const double step_s = (double)(frame->utc_ns - b->utc_ns) * 1e-9;
     if (fabs(step_s) > STEP_S)
-        note(f, UTC_STEP, "%+.6f s from what the count of samples and the rate say", step_s);
+        note(f, UTC_STEP, "%+.6f s from the time by sample count and rate", step_s);
 }
 
 static void follow(incoming *f, block *b, const sonar_frame *frame, int64_t now_ns) {
@@ -271,7 +271,7 @@ static float full_scale(uint8_t type) {
     return type == SONAR_S16 ? 32767 : type == SONAR_S24 ? 8388607 : 2147483520;
 }
 
-/* A sample whose bytes come the other way round; 16 or 24 bits. */
+/* A sample with its bytes swapped; 16 or 24 bits. */
 static double swapped(float x, uint8_t type) {
     const uint32_t bits = (uint32_t)(int32_t)x;
     if (type == SONAR_S16)
@@ -280,7 +280,7 @@ static double swapped(float x, uint8_t type) {
            256;
 }
 
-/* Sound is smoother than its bytes in the wrong order. */
+/* Sound is smoother than the same bytes in the wrong order. */
 static void add_steps(channel *ch, const float *samples, const sonar_frame *frame) {
     for (uint32_t i = 0; i < frame->samples; i++) {
         ch->rough += fabs((double)samples[i] - (double)ch->last);
@@ -345,11 +345,11 @@ void incoming_take(incoming *f, size_t parts, const void *const data[2], const s
         return;
     }
     if (frame.flags & ~known)
-        note(f, FLAGS, "0x%04x has bits that mean nothing", frame.flags);
+        note(f, FLAGS, "0x%04x has undefined bits", frame.flags);
     if (f->config)
         check_configured(f, &frame);
     else if (!is_rate(frame.fs_hz))
-        note(f, RATE, "%g Hz is none", frame.fs_hz);
+        note(f, RATE, "%g Hz is not a rate", frame.fs_hz);
     block *b = block_of(f, &frame);
     check_others(f, &frame);
     if (b)
@@ -357,7 +357,7 @@ void incoming_take(incoming *f, size_t parts, const void *const data[2], const s
     check_utc(f, b, &frame, utc_ns);
     follow(f, b, &frame, now_ns);
     if (frame.flags & SONAR_FRAME_SHARED)
-        note(f, SHARED, "samples there are not looked at");
+        note(f, SHARED, "samples in shared memory are not checked");
     else if (check_length(f, &frame, bytes[1]))
         check_values(f, &frame, data[1]);
 }
@@ -368,7 +368,7 @@ static void print_line(FILE *to, bool wrong, const char *field, const char *text
     fprintf(to, "%-6s %-14s %s\n", wrong ? "wrong" : "note", field, text);
 }
 
-/* Samples that arrive in a second, against the rate that the header tells. */
+/* The rate at which samples arrive, compared with the header's rate. */
 static bool print_pace(const block *b, FILE *to) {
     char text[TEXT];
     const double seconds = (double)(b->end_ns - b->begin_ns) * 1e-9;
@@ -401,8 +401,7 @@ static bool print_channels(FILE *to, bool wrong, const char *field, const char *
     return !wrong;
 }
 
-/* Where the low byte is always 0 the values were shifted up, and the other way looks smooth, too.
- */
+/* If the low byte is always 0, the values were shifted up, and swapped bytes look smooth too. */
 static bool looks_swapped(const channel *ch) {
     return ch->low_byte && ch->rough_swapped > 0 && ch->rough > SWAPPED_RATIO * ch->rough_swapped;
 }
@@ -417,7 +416,7 @@ static int by_hash(const void *a, const void *b) {
                               : (x->count > y->count) - (x->count < y->count);
 }
 
-/* What all channels but constant ones have, sorted. NULL: no memory. */
+/* The fingerprints of all channels that are not constant, sorted. NULL: no memory. */
 static print *sort_prints(const incoming *f, size_t end, size_t *count) {
     print *all = sonar_alloc(end + 1, sizeof *all);
     *count = 0;
@@ -429,7 +428,7 @@ static print *sort_prints(const incoming *f, size_t end, size_t *count) {
     return all;
 }
 
-/* Sample by sample. */
+/* True if the channel equals another one, sample by sample. */
 static bool repeats_another(const channel *ch, const print *all, size_t count) {
     const print key = {ch->hash, ch->count};
     const print *at = all ? bsearch(&key, all, count, sizeof *all, by_hash) : NULL;
@@ -461,11 +460,12 @@ static bool print_values(const incoming *f, FILE *to) {
     }
     free(all);
     print_channels(to, false, "values", turned, turns, "look as if bytes came in the wrong order");
-    bool good = print_channels(to, true, "channels", absent, absents, "never came with samples");
+    bool good =
+        print_channels(to, true, "channels", absent, absents, "were never received with samples");
     good =
         print_channels(to, true, "values", still, stills, "have one value in all samples") && good;
-    good =
-        print_channels(to, true, "values", same, sames, "have the samples of another one") && good;
+    good = print_channels(to, true, "values", same, sames, "have the samples of another channel") &&
+           good;
     return print_channels(to, true, "values", clipped, clips, "are often at full scale") && good;
 }
 
@@ -489,7 +489,7 @@ int incoming_print(const incoming *f, FILE *to) {
     static const char *const type[] = {
         [SONAR_S16] = "s16", [SONAR_S24] = "s24", [SONAR_S32] = "s32", [SONAR_F32] = "f32"};
     if (!f->messages) {
-        fputs("No message came: does the digitiser connect to this endpoint?\n", to);
+        fputs("No message was received: does the digitiser connect to this endpoint?\n", to);
         return EXIT_NOTHING;
     }
     fprintf(to, "%" PRIu64 " messages\n", f->messages);
@@ -502,8 +502,6 @@ int incoming_print(const incoming *f, FILE *to) {
     for (size_t i = 0; i < f->blocks; i++)
         good = print_pace(&f->block[i], to) && good;
     good = print_values(f, to) && good;
-    fputs(good ? "Nothing is wrong with them.\n"
-               : "The daemon would drop or misread some of them.\n",
-          to);
+    fputs(good ? "No problem found.\n" : "The daemon would drop or misread some of them.\n", to);
     return good ? EXIT_WITHIN : EXIT_BEYOND;
 }

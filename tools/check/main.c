@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* sonar-check: listens to the daemon's detections and to the simulator's truth at the same time and
- * says, source by source, how far apart they are. Exit 0: all that is judged is within tolerance.
- */
+/* sonar-check: receives the daemon's detections and the simulator's truth at the same time and
+ * prints, source by source, how far apart they are. Exit 0: everything that is judged is within
+ * tolerance. */
 #include <cjson/cJSON.h>
 #include <errno.h>
 #include <math.h>
@@ -20,9 +20,13 @@
 #include "program.h"
 #include "stream.h"
 
-enum { ENOUGH = 10, LONGER_S = 30 }; /* windows for a median, and the time that they may take */
+enum {
+    ENOUGH = 10,
+    LONGER_S = 30
+}; /* number of windows for a median, and the time that they may take */
 
-static const int64_t MESSAGE_BYTES = 64 << 20; /* of a digitiser, as ingest.max_message_bytes */
+static const int64_t MESSAGE_BYTES =
+    64 << 20; /* for a digitiser, the same as ingest.max_message_bytes */
 
 static volatile sig_atomic_t stopped;
 
@@ -33,7 +37,7 @@ typedef struct options {
 
 /* ---- sockets --------------------------------------------------------------------------------- */
 
-/* key: as of sonar_client_connect; *client: made if it is wanted. */
+/* key: as for sonar_client_connect; *client: created if it is needed. */
 static void *open_sub(void *context, const char *key, bool curve, const char *endpoint,
                       const char *topic, sonar_client **client) {
     sonar_error err = {0};
@@ -53,19 +57,19 @@ static void *open_sub(void *context, const char *key, bool curve, const char *en
     return NULL;
 }
 
-/* Why nothing came of it. */
+/* Prints why nothing was received. */
 static void say_why(sonar_client *client, const char *endpoint) {
     const char *why;
     if (sonar_client_look(client, &why) && why)
         fprintf(stderr, "sonar-check: %s %s\n", endpoint, why);
 }
 
-/* A turn of at most a tenth of a second; false: the sockets are of no use any more. */
+/* Listens for at most a tenth of a second. False: the sockets can no longer be used. */
 static bool listen_once(checker *check, void *daemon, void *truth) {
     zmq_pollitem_t items[] = {{daemon, 0, ZMQ_POLLIN, 0}, {truth, 0, ZMQ_POLLIN, 0}};
     if (zmq_poll(items, 2, 100) < 0)
         return zmq_errno() == EINTR;
-    for (int i = 1; i >= 0; i--) { /* truth first: detections are compared with it */
+    for (int i = 1; i >= 0; i--) { /* truth first, because detections are compared with it */
         if (!(items[i].revents & ZMQ_POLLIN))
             continue;
         cJSON *head = sim_receive_head(items[i].socket);
@@ -78,7 +82,8 @@ static bool listen_once(checker *check, void *daemon, void *truth) {
     return true;
 }
 
-/* Until the time is over; where the samples began late, longer, so that enough can be judged. */
+/* Listens until the time is over; longer if the samples began late, so that enough windows can be
+ * judged. */
 static void listen_for(checker *check, void *daemon, void *truth, const options *o) {
     const int64_t over = sonar_monotonic_ns() + (int64_t)(o->seconds * 1e9);
     const int64_t end = over + (int64_t)((o->settle + LONGER_S) * 1e9);
@@ -90,7 +95,7 @@ static void listen_for(checker *check, void *daemon, void *truth, const options 
         if (now_ns >= over && !told)
             fprintf(stderr,
                     "sonar-check: waiting until %d windows are judged; the first %g s of "
-                    "samples are left out\n",
+                    "samples are not judged\n",
                     ENOUGH, o->settle);
         told = now_ns >= over;
     }
@@ -142,7 +147,7 @@ static void *open_digitiser(void *context, const char *endpoint, const sonar_con
     return NULL;
 }
 
-/* All parts of a message, of which two are kept. */
+/* Receives all parts of a message and keeps two. */
 static void take_frame(incoming *f, void *socket) {
     zmq_msg_t part[2];
     const void *data[2] = {NULL, NULL};
@@ -232,23 +237,23 @@ static const tool self = {
     .usage = "Usage: sonar-check --config FILE --truth ADDRESS [options]\n"
              "       sonar-check --digitiser ADDRESS [--config FILE] [--seconds S]\n"
              "Compares sonard's detections with sonar-sim's truth and prints a table; or takes a\n"
-             "digitiser's frames in place of sonard and says what is wrong with them.\n\n"
+             "digitiser's frames in place of sonard and prints what is wrong with them.\n\n"
              "  -c, --config FILE    sonard's configuration\n"
              "  -t, --truth ADDRESS  where sonar-sim publishes the truth (its --truth)\n"
-             "  -d, --digitiser ADDRESS  where the digitiser sends to, tcp://ADDRESS:PORT or "
+             "  -d, --digitiser ADDRESS  the digitiser's destination, tcp://ADDRESS:PORT or "
              "ipc://PATH;\n"
              "                       with --config its frames have to match it\n"
-             "  -k, --key FILE       this tool's certificate, where sonard speaks CURVE\n"
-             "  -n, --seconds S      listen for so long (30, a digitiser 10); to detections until\n"
+             "  -k, --key FILE       this tool's certificate, if sonard uses CURVE\n"
+             "  -n, --seconds S      time to listen (30, for a digitiser 10); to detections until\n"
              "                       10 windows are judged\n"
-             "  -s, --settle S       leave out the first S seconds of samples (10)\n"
+             "  -s, --settle S       do not judge the first S seconds of samples (10)\n"
              "  -h, --help           this text\n"
              "  -V, --version        the version\n\n"
              "Exit codes: 0 all within tolerance, 1 not all, 2 usage, configuration or endpoint,\n"
              "3 nothing to judge.\n",
     .option = option};
 
-/* Returns -1 to go on, or the exit code. */
+/* Returns -1 to continue, or the exit code. */
 static int read_options(int argc, char **argv, options *o) {
     *o = (options){.seconds = NAN, .settle = 10};
     int code = tool_read_options(&self, argc, argv, o);
@@ -259,7 +264,7 @@ static int read_options(int argc, char **argv, options *o) {
     if (isnan(o->seconds))
         o->seconds = o->digitiser ? 10 : 30;
     if (o->digitiser && o->truth)
-        return tool_wrong_usage(&self, "--digitiser and --truth do not go together");
+        return tool_wrong_usage(&self, "--digitiser and --truth cannot be combined");
     if (!o->digitiser && (!o->config || !o->truth))
         return tool_wrong_usage(&self, "%s is missing", o->config ? "--truth" : "--config");
     return -1;
@@ -271,7 +276,8 @@ int main(int argc, char **argv) {
     int status = read_options(argc, argv, &o);
     if (status >= 0)
         return status;
-    program_stop_on(SIGINT, &stopped); /* the table so far, then the end */
+    program_stop_on(SIGINT, &stopped); /* at the first signal the table so far is printed, the next
+                                          one ends the program */
     program_stop_on(SIGTERM, &stopped);
     return with_config(&o);
 }

@@ -9,7 +9,7 @@
 
 #include "core/core.h"
 
-enum { FIRST_KEY = 256 }; /* of the table's options; beyond all letters */
+enum { FIRST_KEY = 256 }; /* key of the table's first option, above all letters */
 
 static int try_help(const tool *tool) {
     fprintf(stderr, "%s: try '%s --help'\n", tool->name, tool->name);
@@ -58,7 +58,7 @@ static tool_answer take(const tool_option *option, const char *value, void *opti
     }
 }
 
-/* What getopt_long wants: long options by key, letters by themselves. */
+/* The tables for getopt_long: long options by key, letters by themselves. */
 static void make_tables(const tool *tool, struct option *longs, char *letters) {
     size_t i = 0;
     for (const tool_option *o = tool->option; o->name; o++, i++) {
@@ -92,7 +92,7 @@ void tool_suggest(const char *program, const char *word, const struct option *op
     const int letters = snprintf(name, sizeof name, "%.*s", (int)strcspn(word + 2, "="), word + 2);
     for (; options[count].name; count++)
         if (!strncmp(options[count].name, name, (size_t)letters))
-            return; /* it is ambiguous, or its value is wrong */
+            return; /* ambiguous, or with a wrong value */
     const char *meant = sonar_text_nearest(name, options, count, sizeof *options);
     if (meant)
         fprintf(stderr, "%s: did you mean --%s?\n", program, meant);
@@ -118,7 +118,7 @@ int tool_read_options(const tool *tool, int argc, char **argv, void *options) {
         const tool_option *option = find(tool, key);
         tool_answer answer = take(option, optarg, options);
         if (answer == TOOL_REFUSED)
-            return tool_wrong_usage(tool, "'%s' is not accepted for --%s; %s is", optarg,
+            return tool_wrong_usage(tool, "'%s' is not accepted for --%s; accepted: %s", optarg,
                                     option->name, option->accepted);
         if (answer == TOOL_EXPLAINED)
             return TOOL_WRONG_USAGE;

@@ -12,15 +12,16 @@
 
 static const char *program;
 
-/* The other way round: reading 0 or writing 1 and 2 fails as it would if they were closed. */
+/* Opened in the wrong direction, so that reading 0 or writing 1 and 2 fails as if they were
+ * closed. */
 static void hold_descriptors(void) {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
         if (fcntl(fd, F_GETFD) < 0 && errno == EBADF &&
             open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) < 0)
-            return; /* no /dev: nothing better is to be had */
+            return; /* without /dev nothing else can be done */
 }
 
-/* Whoever closed the pipe does not want to read more: no error. */
+/* A closed pipe means that its reader has read enough, which is not an error. */
 static void check_output(void) {
     errno = 0;
     bool failed = ferror(stdout);
@@ -45,12 +46,12 @@ static void on_signal(int number) {
 }
 
 void program_stop_on(int number, volatile sig_atomic_t *stop) {
-    const struct sigaction action = {.sa_handler = on_signal}; /* no SA_RESTART */
+    const struct sigaction action = {.sa_handler = on_signal}; /* without SA_RESTART */
     stop_flag = stop;
     sigaction(number, &action, NULL);
 }
 
-/* Out of a folder, or out of a program's path to its folder. */
+/* Removes the last component of a path. */
 static void go_up(char *path) {
     if (strrchr(path, '/'))
         *strrchr(path, '/') = '\0';

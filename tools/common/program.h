@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What every program does first, the daemon as well as the tools. */
+/* What every program does first, both the daemon and the tools. */
 #ifndef PROGRAM_H
 #define PROGRAM_H
 
@@ -7,22 +7,22 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Call it before anything else. Puts /dev/null in the place of each of the descriptors 0 to 2 that
- * is closed: otherwise a socket or an eventfd would get its number, and what is printed would be
- * written into that. Has the process end with 1 and a sentence where it would end with what was
- * printed not written, to a full disk for example. name is kept. */
+/* Call it before anything else. Opens /dev/null for each of the descriptors 0 to 2 that is closed;
+ * otherwise a socket or an eventfd would get its number, and output would be written to it. At
+ * exit, if output could not be written (to a full disk, for example), prints a sentence and exits
+ * with 1. name is kept. */
 void program_begin(const char *name);
 
-/* From now on that signal sets *stop to 1 and ends a call that waits (EINTR). All signals share one
- * flag, which is kept. */
+/* From now on that signal sets *stop to 1 and interrupts a waiting call (EINTR). All signals share
+ * one flag, which is kept. */
 void program_stop_on(int number, volatile sig_atomic_t *stop);
 
-/* This program's folder, to dir[bytes]. False: it cannot be told. */
+/* This program's folder, to dir[bytes]. False: unknown. */
 bool program_folder(char *dir, size_t bytes);
 
-/* The folder of the GPU plugin that came with this program: ../lib/sonard beside the program's
- * folder where there is one, as in an installation, else ../lib, as in a build tree. False: the
- * program's own place cannot be told. */
+/* The folder of the GPU plugin that belongs to this program: ../lib/sonard beside the program's
+ * folder, as in an installation, if it exists; else ../lib, as in a build tree. False: the
+ * program's own folder is unknown. */
 bool program_plugin_dir(char *dir, size_t bytes);
 
 #endif

@@ -42,7 +42,7 @@ static sonar_code finish(export_sink *sink, sonar_error *err) {
     return code;
 }
 
-/* All samples of one run of the file: any number of channels, read in any order. */
+/* Lays out all samples as one continuous block: any number of channels, readable in any order. */
 static bool create(hdf5 *h, const sim_recording_info *info) {
     const hsize_t shape[2] = {info->frames, info->channels};
     h->space = H5Screate_simple(2, shape, NULL);
@@ -66,12 +66,12 @@ sonar_code export_hdf5(const char *path, const sim_recording_info *info, export_
     if (!h)
         return sonar_fail(err, SONAR_ENOMEM, path, "out of memory");
     *h = (hdf5){.sink = {append, finish}, .path = path, .channels = info->channels};
-    H5Eset_auto2(H5E_DEFAULT, NULL, NULL); /* it prints otherwise */
+    H5Eset_auto2(H5E_DEFAULT, NULL, NULL); /* otherwise HDF5 prints errors itself */
     h->file = H5Fcreate(path, H5F_ACC_EXCL, H5P_DEFAULT, H5P_DEFAULT);
     sonar_code code = SONAR_OK;
     if (h->file <= 0)
         code = sonar_fail(err, SONAR_EINVAL, path,
-                          "HDF5 cannot create it: it is there already, or the folder is not");
+                          "HDF5 cannot create it: it exists already, or the folder does not exist");
     else if (!create(h, info))
         code = fail(h, "lay out the samples", err);
     if (!code) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* sonar-export: a recording as a file of other programs. Exit codes: 0 done, 1 something failed
- * while running, 2 usage or input. */
+/* sonar-export: converts a recording to a file for other programs. Exit codes: 0 done, 1 something
+ * failed while running, 2 usage or input. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -23,13 +23,13 @@ typedef struct options {
 
 typedef struct run {
     options options;
-    sonar_config *config; /* NULL: counts are written */
+    sonar_config *config; /* NULL: writes counts */
     sim_recording *recording;
-    sim_recording_info info; /* of what is written */
+    sim_recording_info info; /* about the output */
     export_sink *sink;
-    size_t piece;         /* samples at a time */
+    size_t piece;         /* samples written at a time */
     float *counts, *rows; /* [channel][piece], [piece][channel] */
-    float *pascal;        /* [channel]: per count */
+    float *pascal;        /* [channel]: pascals per count */
     uint64_t first, end;
 } run;
 
@@ -37,12 +37,12 @@ static const char usage[] =
     "Usage: sonar-export RECORDING OUTPUT [options]\n"
     "RECORDING: as sonar-replay takes it: raw samples with a .json beside them, SigMF, WAV, "
     "RF64...\n"
-    "OUTPUT: NAME.wav or NAME.rf64, RF64 beyond 4 GB; NAME.h5 or NAME.hdf5, HDF5 as Acoular reads "
+    "OUTPUT: NAME.wav or NAME.rf64, RF64 beyond 4 GB; NAME.h5 or NAME.hdf5, HDF5 for Acoular"
     "it\n"
     "  -c, --config FILE  write pascals, by the calibration of this configuration; default: "
     "counts\n"
-    "      --start S      skip the beginning, seconds\n"
-    "      --duration S   no more than this\n"
+    "      --start S      skip the first S seconds\n"
+    "      --duration S   write at most S seconds\n"
     "  -h, --help  -V, --version\n";
 
 static const tool_option option[] = {
@@ -55,14 +55,14 @@ static const tool_option option[] = {
 
 static const tool self = {.name = "sonar-export", .usage = usage, .option = option};
 
-/* Returns -1 to go on, or the exit code. */
+/* Returns -1 to continue, or the exit code. */
 static int read_options(int argc, char **argv, options *o) {
     *o = (options){.duration_s = HUGE_VAL};
     const int code = tool_read_options(&self, argc, argv, o);
     if (code >= 0)
         return code;
     if (optind + 2 != argc)
-        return tool_wrong_usage(&self, "a recording and an output are wanted");
+        return tool_wrong_usage(&self, "expected a recording and an output");
     o->recording = argv[optind];
     o->to = argv[optind + 1];
     return -1;
@@ -83,7 +83,7 @@ static sonar_code open_sink(run *r, sonar_error *err) {
         if (!strcasecmp(dot, kind[i].ending))
             return kind[i].open(r->options.to, &r->info, &r->sink, err);
     return sonar_fail(err, SONAR_EINVAL, r->options.to,
-                      "the ending names no format; .wav, .rf64, .h5 and .hdf5 do");
+                      "unknown file name extension; accepted: .wav, .rf64, .h5 and .hdf5");
 }
 
 static sonar_code read_calibration(run *r, sonar_error *err) {
@@ -99,7 +99,7 @@ static sonar_code read_calibration(run *r, sonar_error *err) {
     r->pascal = sonar_alloc(c->channels, sizeof *r->pascal);
     if (!r->pascal)
         return sonar_fail(err, SONAR_ENOMEM, r->options.recording, "out of memory");
-    for (size_t s = 0; s < c->sensors; s++) /* channels without a sensor stay silent */
+    for (size_t s = 0; s < c->sensors; s++) /* channels without a sensor are zero */
         r->pascal[c->channel[s]] = (float)(1e-6 * pow(10, -c->gain_db[s] / 20));
     r->info.format = SONAR_F32;
     return SONAR_OK;
@@ -118,10 +118,11 @@ static sonar_code open_recording(run *r, sonar_error *err) {
         return sonar_fail(err, SONAR_EINVAL, o->recording, "nothing lies between start and end");
     const sim_capture *gap = sim_recording_gap(&r->info, r->first, r->end);
     if (gap)
-        return sonar_fail(err, SONAR_EINVAL, o->recording,
-                          "from its %.6f s on it does not continue what was before, which such a "
-                          "file cannot say; --start and --duration take what lies between gaps",
-                          (double)gap->start / r->info.fs_hz);
+        return sonar_fail(
+            err, SONAR_EINVAL, o->recording,
+            "at %.6f s there is a gap, which such a "
+            "file cannot represent; use --start and --duration to select a part without gaps",
+            (double)gap->start / r->info.fs_hz);
     r->piece = sonar_max_size(1, PIECE_BYTES / sizeof(float) / r->info.channels);
     r->counts = sonar_alloc(r->info.channels * r->piece, sizeof *r->counts);
     r->rows = sonar_alloc(r->info.channels * r->piece, sizeof *r->rows);
@@ -161,7 +162,7 @@ static sonar_code write_all(run *r, sonar_error *err) {
     if (!code && end)
         *err = second;
     if (code || end)
-        unlink(r->options.to); /* half a file would look like a whole one */
+        unlink(r->options.to); /* a partial file would look like a complete one */
     return code ? code : end;
 }
 

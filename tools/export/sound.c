@@ -46,7 +46,8 @@ static sonar_code open_file(sound *s, SF_INFO *about, sonar_error *err) {
     const int fd = open(s->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd < 0)
         return sonar_fail(err, SONAR_EINVAL, s->path, "cannot create it: %s", strerror(errno));
-    s->file = sf_open_fd(fd, SFM_WRITE, about, SF_TRUE); /* closes it, errors or not */
+    s->file =
+        sf_open_fd(fd, SFM_WRITE, about, SF_TRUE); /* closes the descriptor, even after errors */
     if (s->file)
         return SONAR_OK;
     unlink(s->path);
@@ -61,7 +62,7 @@ sonar_code export_sound(const char *path, const sim_recording_info *info, export
                      .format = SF_FORMAT_RF64 | subtype_of(info->format)};
     if (fabs(about.samplerate - info->fs_hz) > 1e-6 * info->fs_hz)
         return sonar_fail(err, SONAR_EINVAL, path,
-                          "%.9g Hz: a WAV file has a whole number of Hz; HDF5 takes any rate",
+                          "%.9g Hz: a WAV file has a whole number of Hz; HDF5 supports any rate",
                           info->fs_hz);
     sound *s = sonar_alloc(1, sizeof *s);
     if (!s)
@@ -72,7 +73,7 @@ sonar_code export_sound(const char *path, const sim_recording_info *info, export
         free(s);
         return code;
     }
-    /* Counts are counts, whatever full scale is; a file of up to 4 GB is plain WAV. */
+    /* Counts are written without scaling; a file of up to 4 GB is plain WAV. */
     sf_command(s->file, SFC_SET_NORM_FLOAT, NULL, SF_FALSE);
     sf_command(s->file, SFC_SET_CLIPPING, NULL, SF_TRUE);
     sf_command(s->file, SFC_RF64_AUTO_DOWNGRADE, NULL, SF_TRUE);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* sonar-keys: makes the certificates of a daemon and of those who send to it and read from it, and
- * shows their public keys. Needs no network, and never replaces a file. Exit codes: 0 done, 1 a
- * file could not be made or read, 2 usage. */
+/* sonar-keys: creates the certificates of a daemon, of its digitisers and of its readers, and
+ * prints public keys. Needs no network, and never replaces a file. Exit codes: 0 done, 1 a file
+ * could not be made or read, 2 usage. */
 #include <getopt.h>
 #include <sodium.h>
 #include <stdbool.h>
@@ -29,7 +29,7 @@ static const tool self = {
              "       sonar-keys client NAME... --server SERVER.key\n"
              "       sonar-keys show FILE...\n"
              "Makes CURVE certificates: NAME.key, which is public, and NAME.key_secret, which its\n"
-             "owner alone may read. No file is ever replaced.\n\n"
+             "owner may read. No file is ever replaced.\n\n"
              "  server  for a sonard, or for a digitiser that sonard connects to\n"
              "  client  for a digitiser, a display or a tool; NAME.key_secret also holds the\n"
              "          server's public key, so it is all that the tools' --key needs\n"
@@ -53,7 +53,7 @@ static bool names(const char *name, char *paths[2]) {
            asprintf(&paths[1], "%s.key", name) >= 0;
 }
 
-/* The secret one first: it is what must not be there twice. */
+/* The secret file first, because that one must not be overwritten. */
 static int make_pair(const char *name, const sonar_certificate *c) {
     char *path[2];
     if (!names(name, path))
@@ -97,7 +97,7 @@ static int make_clients(char **name, const char *server) {
     return make(name, c.public_key);
 }
 
-/* A secret certificate is read as its owner would have it. */
+/* A secret certificate is read with the permissions that its owner needs. */
 static int show(char **path) {
     int code = EXIT_SUCCESS;
     for (; *path; path++) {
@@ -118,7 +118,7 @@ static int show(char **path) {
 static int run(const char *what, char **names_, const options *o) {
     bool client = !strcmp(what, "client");
     if (!client && strcmp(what, "server") != 0 && strcmp(what, "show") != 0)
-        return tool_wrong_usage(&self, "'%s' is none of server, client and show", what);
+        return tool_wrong_usage(&self, "'%s' is not server, client or show", what);
     if (!*names_)
         return tool_wrong_usage(&self, "%s: no %s given", what, client ? "NAME" : "name");
     if (client != (o->server != NULL))
@@ -136,7 +136,7 @@ int main(int argc, char **argv) {
     if (code >= 0)
         return code;
     if (optind == argc)
-        return tool_wrong_usage(&self, "none of server, client and show is given");
+        return tool_wrong_usage(&self, "expected server, client or show");
     if (sodium_init() < 0)
         return complain("libsodium", "cannot be initialised");
     return run(argv[optind], argv + optind + 1, &o);
