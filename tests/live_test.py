@@ -210,7 +210,7 @@ def topics_that_do_not_come():
     """A topic of the case's that the daemon never makes ends the run without a figure; one that loses messages on
     the way is named, and its windows are lost."""
     text, data = Live(*SMALL, "--case", "latency-everything", "--set", "mvdr.enabled=false").end(1)
-    assert "mvdr.azimuth: subscribed to, and came for none of " in text, text
+    assert "mvdr.azimuth: subscribed to, but received for none of " in text, text
     assert data["live"] == [] and data["left_out"][0]["where"] == "mvdr.azimuth", data
     live = Live(*SMALL, "--case", "latency-everything", "--set", "output.high_water_mark=16", "--seconds", "6")
     live.stream()
@@ -221,7 +221,7 @@ def topics_that_do_not_come():
     (run,) = data["live"]
     w = adds_up(run)
     assert w["lost"]["subscriber"] > 0 and not run["held"], run
-    assert [r for r in run["not_held"] if " windows published came: " in r and "mvdr.spectrum" in r], run["not_held"]
+    assert [r for r in run["not_held"] if " windows published were received: " in r and "mvdr.spectrum" in r], run["not_held"]
 
 
 def a_stalled_daemon():

@@ -495,7 +495,7 @@ static void find_gaps(live_result *to, uint64_t published) {
                      sonar_topic_name((sonar_surface)i), to->came[i]);
     }
     if (*topics)
-        give_reason(to, "of %" PRIu64 " windows published came: %s", published, topics);
+        give_reason(to, "of %" PRIu64 " windows published were received: %s", published, topics);
 }
 
 static void judge(live_result *to) {
@@ -553,7 +553,7 @@ static sonar_code check_topics(const run *r, sonar_error *err) {
     for (int i = 0; i < SONAR_SURFACES && r->ear.received + processed > 0; i++)
         if (r->ear.topics & SONAR_WANT(i) && !r->ear.came[i])
             return sonar_fail(err, SONAR_ESTATE, sonar_topic_name((sonar_surface)i),
-                              "subscribed to, and came for none of %" PRIu64
+                              "subscribed to, but received for none of %" PRIu64
                               " windows that were processed",
                               processed);
     return SONAR_OK;

@@ -227,7 +227,7 @@ sonar_code bench_stages_looks(void *ctx, sonar_error *err) {
     return r->mvdr.ops->evaluate(r->mvdr.self, r->queue, &r->looks, &r->look_power, &work, err);
 }
 
-sonar_code bench_stages_anew(void *ctx, sonar_error *err) {
+sonar_code bench_stages_refill(void *ctx, sonar_error *err) {
     bench_stages *r = ctx;
     r->mvdr.ops->reset(r->mvdr.self);
     return adapt(r, &r->mvdr, 0, r->scene->c->snapshots, SONAR_WANT(SONAR_MVDR_AZIMUTH), err);

@@ -50,7 +50,7 @@ sonar_code bench_stages_several(void *ctx, sonar_error *err);    /* of several s
 sonar_code bench_stages_mvdr(void *ctx, sonar_error *err);       /* one more snapshot */
 sonar_code bench_stages_looks(void *ctx, sonar_error *err);      /* MVDR's directions, all solved */
 sonar_code bench_stages_trace(void *ctx, sonar_error *err);      /* as mvdr, with the rule trace */
-sonar_code bench_stages_anew(void *ctx, sonar_error *err);       /* a whole block after a reset */
+sonar_code bench_stages_refill(void *ctx, sonar_error *err);     /* a whole block after a reset */
 sonar_code bench_stages_settle(void *ctx, sonar_error *err);     /* waits for all of them */
 
 /* ---- accuracy -------------------------------------------------------------------------------- */
