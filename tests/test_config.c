@@ -920,7 +920,7 @@ static const struct {
     {"schema: 1\nfs_hz: 4000\narray: {geometry: {line: {sensors: 64, spacing_m: 0.75}}}\n"
      "cbf: {band_hz: [100, 950], ranges_m: []}\n",
      "accepted: fewer snapshots, or shorter ones: length 512, hop 256"},
-    {SMALL "mvdr: {snapshots: 5, loading: {known_sources: 2}}\n", "which wants 7"},
+    {SMALL "mvdr: {snapshots: 5, loading: {known_sources: 2}}\n", "which needs 7"},
     {SMALL "dft: {hop: 5000}\n", ":5:12: warning: dft.hop: 904 samples"},
     {CBF("band_hz: [100, 1000], ranges_m: [], length: 1000, hop: 5000"),
      ":4:62: warning: cbf.hop: 1048 samples of every 2048 are never processed"},

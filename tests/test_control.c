@@ -236,7 +236,7 @@ Test(control, training_that_cannot_be_is_refused) {
     const pid_t data = thread_hold(rig.daemon, "sonar-data");
     expect_ok(&c, "{\"verb\":\"train\"}");
     if (data > 0) {
-        EXPECT_REFUSAL(&c, "{\"verb\":\"train\"}", "under way");
+        EXPECT_REFUSAL(&c, "{\"verb\":\"train\"}", "in progress");
         thread_release(data);
     }
     client_close(&c);
