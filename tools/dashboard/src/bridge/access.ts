@@ -13,7 +13,7 @@ export function isLoopback(host: string): boolean {
 export class Access {
     constructor(private readonly token: string | null) {}
 
-    /** Null where the request is in order, otherwise why not. */
+    /** Null if the request is allowed, otherwise the reason for refusing it. */
     refusal(request: IncomingMessage): string | null {
         if (addressOf(request) === null) return "not a path on this bridge";
         const host = request.headers.host ?? "";
@@ -23,7 +23,7 @@ export class Access {
         return this.knowsToken(request) ? null : "open the address with ?token=... once";
     }
 
-    /** The cookie that keeps the token out of further addresses. */
+    /** The cookie with the token, so that later addresses do not contain it. */
     cookie(request: IncomingMessage): string | null {
         if (this.token === null || !addressOf(request)?.searchParams.has("token")) return null;
         return `${COOKIE}=${this.token}; HttpOnly; SameSite=Strict; Path=/; Max-Age=31536000`;
@@ -38,7 +38,7 @@ export class Access {
     }
 }
 
-/** The path and the query that are asked for, or null where a stranger sent something else. */
+/** The requested path and query, or null if they are not valid. */
 export function addressOf(request: IncomingMessage): URL | null {
     if (!request.url?.startsWith("/")) return null;
     try {

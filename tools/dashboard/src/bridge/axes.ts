@@ -3,7 +3,7 @@
 import type { Axis } from "../shared/protocol.js";
 
 const KEPT = 64;
-let last = 0; // of all tables: a page keeps the axes of all daemons in one
+let last = 0; // of all tables, because a page stores the axes of all daemons in one map
 
 export class AxesTable {
     private known = new Map<string, { id: number; axes: Axis[] }>();

@@ -27,7 +27,7 @@ export function parseCertificate(text: string, name: string): Certificate {
     return keys;
 }
 
-/** A client's secret certificate, which names its server, as `sonar-keys client` makes it. */
+/** Reads a client's secret certificate, which contains the server's key, as `sonar-keys client` creates it. */
 export function readKeys(file: string): Keys {
     const found = parseCertificate(readFileSync(file, "utf8"), file);
     const { "public-key": own, "secret-key": secret, "server-key": server } = found;

@@ -9,16 +9,17 @@ import type { Source } from "./source.js";
 import { slice, TOPICS } from "./topics.js";
 
 const IN_FLIGHT_BYTES = 4 << 20; // sent and not acknowledged
-const BUFFERED_BYTES = 1 << 20; // that the connection has not taken, whatever was acknowledged
-const SILENT_MS = 30_000; // a page that acknowledges nothing for so long has gone: it is told something every second
-const IDLE_MS = 5000; // and for so long: its place may be given to another
-const REQUESTS = 200; // at once that are no acknowledgements
+const BUFFERED_BYTES = 1 << 20; // not yet accepted by the connection, acknowledged or not
+const SILENT_MS = 30_000; // a page that acknowledges nothing for this time is gone, because it is sent something every
+// second
+const IDLE_MS = 5000; // a page that is idle for this time may lose its place to another
+const REQUESTS = 200; // requests at once, without acknowledgements
 const REQUESTS_PER_S = 50;
-const LAG_MS = 5000; // by which a page that had caught up may be behind
+const LAG_MS = 5000; // time by which a page may be behind after it had caught up
 const AXES_REMEMBERED = 256;
 
 interface Cursor {
-    begun: boolean; // the page was told that the topic's rows begin again
+    begun: boolean; // the page was sent "begin" for the topic's rows
     next: number;
     caughtUp: boolean;
 }
@@ -53,14 +54,14 @@ export class Client {
         return this.clock() - this.acknowledged_ms > IDLE_MS;
     }
 
-    /** Once a second: tells what the next second tells again, and ends what has gone. */
+    /** Once a second: sends the header, if the page keeps up, and ends a page that has gone. */
     tick(header: ToPage): void {
         if (this.clock() - this.acknowledged_ms > SILENT_MS) return this.hangUp(`nothing was acknowledged for ${SILENT_MS / 1000} s`);
         this.tell(header);
         this.pump();
     }
 
-    /** Sends what there is to send and the page can take. */
+    /** Sends what is waiting, as far as the page can take it. */
     pump(): void {
         if (this.gone) return;
         const source = this.sources[this.source];
@@ -70,7 +71,7 @@ export class Client {
         }
     }
 
-    /** Says something that the next second says again: left out where the page does not keep up. */
+    /** Sends a header that is repeated every second; omitted if the page does not keep up. */
     tell(header: ToPage): void {
         if (!this.isFull()) this.send(header);
     }
@@ -85,7 +86,7 @@ export class Client {
         this.socket.send(frame);
     }
 
-    /** False: the page has to take what was sent first. */
+    /** False: the page must first take what was sent. */
     private pumpTopic(topic: string, history: History, cursor: Cursor): boolean {
         if (this.isFull()) return false;
         if (!cursor.begun) this.send({ type: "begin", source: this.source, topic });
@@ -198,10 +199,10 @@ export class Client {
         }
     }
 
-    /** Another direction of the surfaces: again from the history's beginning, or from here on. */
-    private look(az_deg: number, anew: boolean): void {
+    /** Chooses another direction of the surfaces: from the history's beginning (`from_start`), or from now on. */
+    private look(az_deg: number, from_start: boolean): void {
         this.az_deg = az_deg;
-        if (!anew) return;
+        if (!from_start) return;
         for (const topic of TOPICS) {
             if (topic.keep === "surfaces" && this.cursors.has(topic.name)) this.begin(topic.name);
         }

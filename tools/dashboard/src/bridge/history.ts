@@ -8,15 +8,15 @@ export interface Entry {
     header: RowHeader;
     axes: { id: number; axes: Axis[] };
     data: Float32Array;
-    packed?: Uint16Array; // in the place of the data of a surface
-    received_ms: number; // by the monotonic clock
+    packed?: Uint16Array; // for a surface, instead of `data`
+    received_ms: number; // on the monotonic clock
 }
 
-const HEADER_BYTES = 2000; // roughly, of a parsed header without its axes
+const HEADER_BYTES = 2000; // approximate size of a parsed header without its axes
 
 export class History {
     private entries: Entry[] = [];
-    private dropped = 0; // entries that were there once and are gone
+    private dropped = 0; // entries that were deleted
     private bytes = 0;
 
     constructor(
@@ -38,7 +38,7 @@ export class History {
         return this.entries[number - this.dropped];
     }
 
-    /** The newest entry is kept even where it alone is above the limit. */
+    /** The newest entry is kept even if it alone exceeds the limit. */
     push(entry: Entry): void {
         this.entries.push(entry);
         this.bytes += size(entry);

@@ -41,7 +41,7 @@ function start(options: Options): void {
     }, 1000);
     server.on("error", (error) => {
         console.error(`sonar-dashboard: ${error.message}`);
-        if (!server.listening) process.exit(3); // later ones are of single connections
+        if (!server.listening) process.exit(3); // later errors concern single connections
     });
     server.listen(options.port, options.host, () => announce(options, (server.address() as AddressInfo).port));
     for (const signal of ["SIGINT", "SIGTERM"] as const) {

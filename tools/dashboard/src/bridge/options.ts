@@ -7,14 +7,14 @@ import { readKeys, type Keys } from "./certificate.js";
 
 export const USAGE = `Usage: sonar-dashboard [OPTION]... [[NAME=]ENDPOINT]...
 Serves a page that shows what running sonards publish. ENDPOINT is a daemon's output.endpoint
-(default tcp://127.0.0.1:5556); each one named can be chosen on the page.
+(default tcp://127.0.0.1:5556); the page can show any of those given.
 
       --listen HOST:PORT    where the page is served (default 127.0.0.1:8088; port 0: any free one)
-      --token-file FILE     who opens the page has to know the first line of FILE; on any other
-                            address than loopback a token is made and printed without this option
-      --history SECONDS     kept for pages opened later (default 600)
-  -k, --key FILE            the bridge's certificate (NAME.key_secret), where sonard speaks CURVE:
-                            of the endpoints that are named after it
+      --token-file FILE     the page can be opened only with the token in the first line of FILE; without
+                            this option a token is made and printed, unless HOST is loopback
+      --history SECONDS     time of data kept for pages that are opened later (default 600)
+  -k, --key FILE            the bridge's certificate (NAME.key_secret), if sonard uses CURVE;
+                            for the endpoints that follow it
   -V, --version             print the version
   -h, --help                print this
 `;
@@ -42,8 +42,8 @@ export function parseOptions(args: readonly string[]): Options | "help" | "versi
         if (arg === "-h" || arg === "--help") return "help";
         if (arg === "-V" || arg === "--version") return "version";
         if (!arg.startsWith("-")) sources.push(parseSource(arg, keys));
-        else if (!WITH_VALUE.includes(arg)) throw new UsageError(`'${arg}' is not an option; there are ${WITH_VALUE.join(", ")}, --version and --help`);
-        else if (i + 1 >= args.length) throw new UsageError(`${arg} wants a value`);
+        else if (!WITH_VALUE.includes(arg)) throw new UsageError(`'${arg}' is not an option; the options are ${WITH_VALUE.join(", ")}, --version and --help`);
+        else if (i + 1 >= args.length) throw new UsageError(`${arg} needs a value`);
         else if (arg === "--key") keys = readKeys(args[++i]);
         else values[arg] = args[++i];
     }
@@ -60,14 +60,14 @@ export function parseOptions(args: readonly string[]): Options | "help" | "versi
 function parseListen(text: string): { host: string; port: number } {
     const match = /^(\[[0-9a-fA-F:]+\]|[^:[\]]+):(\d{1,5})$/.exec(text);
     if (!match || Number(match[2]) > 65535)
-        throw new UsageError(`--listen wants HOST:PORT, such as 127.0.0.1:8088 or [::1]:8088, not '${text}'`);
+        throw new UsageError(`--listen needs HOST:PORT, such as 127.0.0.1:8088 or [::1]:8088, not '${text}'`);
     return { host: match[1].replace(/^\[|\]$/g, ""), port: Number(match[2]) };
 }
 
 function parseSeconds(text: string): number {
     const value = Number(text);
     if (!/^\d+$/.test(text) || value < 10 || value > 7200)
-        throw new UsageError(`--history wants 10 to 7200 whole seconds, not '${text}'`);
+        throw new UsageError(`--history needs 10 to 7200 whole seconds, not '${text}'`);
     return value;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // A bounded number of places that all addresses share: one address alone never keeps the others out.
 
-/** What share of the places an address has is counted by its network: a host has a whole /64 of IPv6. */
+/** An address's share of the places is counted by its network, because a host has a whole /64 of IPv6. */
 export function networkOf(address: string): string {
     const v4 = /(\d+\.){3}\d+$/.exec(address);
     if (v4) return v4[0];
@@ -16,9 +16,9 @@ interface Held {
 }
 
 export class Places<T> {
-    private readonly held = new Map<T, Held>(); // in the order in which they came
+    private readonly held = new Map<T, Held>(); // in order of arrival
 
-    /** isIdle: its place may be given to any newcomer. evict ends the one that loses its place. */
+    /** isIdle: the holder may lose its place to any newcomer. evict ends a holder that loses its place. */
     constructor(
         private readonly count: number,
         private readonly isIdle: (holder: T, since_ms: number) => boolean,
@@ -50,7 +50,7 @@ export class Places<T> {
         return [...this.held].find(([holder, { since_ms }]) => this.isIdle(holder, since_ms))?.[0];
     }
 
-    /** The oldest of the network that has most places, if it has more than the newcomer's will have. */
+    /** The oldest holder of the network with most places, if that has more than the newcomer's network will have. */
     private oneOfTheMost(newcomer: string): T | undefined {
         const counts = new Map<string, number>();
         for (const { network } of this.held.values()) counts.set(network, (counts.get(network) ?? 0) + 1);

@@ -15,29 +15,30 @@ const TYPES: Record<string, string> = {
     ".css": "text/css; charset=utf-8",
     ".svg": "image/svg+xml",
 };
-const REQUEST_BYTES = 4096; // of a page's request
+const REQUEST_BYTES = 4096; // limit of a page's request
 const PAGES = 64;
-const CONNECTIONS = 256; // that are no pages, or not yet
-const REQUEST_MS = 60_000; // until a request has come as a whole, also where the bridge gets little processor
-const STALLED_MS = 120_000; // without a byte either way
-const OLD_MS = 5000; // a connection of this age leaves where a newcomer needs its place
-const CLOSE_MS = 2000; // until a page that was told to go has gone
+const CONNECTIONS = 256; // limit of connections that are not pages, or not yet
+const REQUEST_MS = 60_000; // time limit for a complete request, long enough for a busy processor
+const STALLED_MS = 120_000; // time limit without a byte in either direction
+const OLD_MS = 5000; // a connection of this age may lose its place to a newcomer
+const CLOSE_MS = 2000; // time limit for a page that was told to close
 
-/** What the server has to know of an open page. */
+/** What the server needs to know of an open page. */
 export interface Page {
     isIdle(): boolean;
 }
 
 interface Holder {
     socket: Duplex;
-    page: Page | null; // null: its handshake is under way
+    page: Page | null; // null: its handshake is in progress
 }
 
 export function serve(folder: string, access: Access, opened: (socket: WebSocket) => Page): Server {
     const limits = { headersTimeout: REQUEST_MS, requestTimeout: REQUEST_MS, connectionsCheckingInterval: 1000 };
     const server = createServer(limits, (request, response) => answer(folder, access, request, response));
     server.setTimeout(STALLED_MS);
-    // closeTimeout is an option of ws that its types lack. Pongs are not automatic: they would queue without a bound.
+    // ws has the option closeTimeout, but its types do not. Pongs are not sent automatically, because they would queue
+    // without a bound.
     const options = { noServer: true, maxPayload: REQUEST_BYTES, perMessageDeflate: false, autoPong: false, closeTimeout: CLOSE_MS };
     const sockets = new WebSocketServer(options);
     const end = (socket: Duplex) => void socket.destroy();
@@ -61,7 +62,7 @@ export function serve(folder: string, access: Access, opened: (socket: WebSocket
     return server;
 }
 
-/** Says why, and waits for no answer. */
+/** Sends the reason and does not wait for an answer. */
 function refuse(socket: Duplex, status: string, why: string): void {
     socket.once("finish", () => socket.destroy());
     socket.end(`HTTP/1.1 ${status}\r\nConnection: close\r\n\r\n${why}\n`);

@@ -10,9 +10,9 @@ import { History } from "./history.js";
 import { TOPICS, type Topic } from "./topics.js";
 import { Waits } from "./waits.js";
 
-const HIGH_WATER_MARK = 256; // messages that ZeroMQ keeps for the bridge
+const HIGH_WATER_MARK = 256; // messages that ZeroMQ queues for the bridge
 const REOPEN_MS = 10_000;
-const MINUTES_BYTES = 128 << 20; // of each topic
+const MINUTES_BYTES = 128 << 20; // limit for each topic
 const SURFACES_BYTES = 256 << 20;
 
 const NOTHING = new Float32Array(0);
@@ -28,8 +28,8 @@ export class Source {
     readonly histories = new Map<string, History>();
     private integrators = new Map<string, Integrator>(); // of surfaces
     private socket: Subscriber | null = null;
-    private wanted = new Map<string, number>(); // pages that want a topic, by its name
-    private subscribed = new Set<Topic>(); // of those that are not always
+    private wanted = new Map<string, number>(); // number of pages that want a topic, by its name
+    private subscribed = new Set<Topic>(); // subscriptions to topics that are not always subscribed to
     private seqs = new Map<string, { run: string; seq: number }>();
     private axes = new AxesTable();
     private heard_ms = performance.now();
@@ -38,7 +38,7 @@ export class Source {
     private closed = false;
     private state = { array: null as string | null, health: null as string | null, text: "" };
     private counts = { refused: 0, refused_why: "", missed: 0, reopened: 0 };
-    private foreign = ""; // why the last message was refused
+    private foreign = ""; // reason for which the last message was refused
     private readonly waits: Waits;
     private watch: NodeJS.Timeout;
 
@@ -59,7 +59,7 @@ export class Source {
         }, 1000);
     }
 
-    /** A page begins to want a topic; each call has its release. */
+    /** Adds a page that wants a topic. Each call must be matched by a release. */
     want(name: string): void {
         this.wanted.set(name, (this.wanted.get(name) ?? 0) + 1);
         const topic = TOPICS.find((t) => t.name === name);
@@ -74,8 +74,9 @@ export class Source {
         else this.wanted.delete(name);
     }
 
-    /** Ends what no page wants any more. Once a second, so that a page that wants and releases all the time costs
-     *  the daemon nothing. What is not kept without a page is forgotten: it would be shown as the present. */
+    /** Ends subscriptions that no page wants. Done once a second, so that a page that wants and releases a topic
+     * repeatedly causes no work in the daemon. Rows of a topic without a page are deleted, because they would later be
+     * shown as current. */
     private giveUp(): void {
         for (const topic of this.subscribed) {
             if (this.wanted.has(topic.name)) continue;
@@ -137,7 +138,7 @@ export class Source {
         return topic.always || this.subscribed.has(topic);
     }
 
-    /** libzmq gives an endpoint up for ever after a wrong answer; a socket of its own begins afresh. */
+    /** libzmq gives an endpoint up permanently after a wrong answer, so the bridge opens a new socket. */
     private reopenIfSilent(): void {
         if (performance.now() - this.heard_ms < REOPEN_MS) return;
         this.heard_ms = performance.now();
@@ -168,7 +169,7 @@ export class Source {
     private refuse(error: unknown): void {
         this.counts.refused++;
         this.counts.refused_why = error instanceof ProtocolError ? error.message : String(error);
-        this.foreign = `sends what this bridge refuses: ${this.counts.refused_why}`;
+        this.foreign = `sends messages that this bridge refuses: ${this.counts.refused_why}`;
     }
 
     private take(message: Message): void {

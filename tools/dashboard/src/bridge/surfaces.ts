@@ -3,8 +3,8 @@
 // whole history to have room.
 import type { RowHeader } from "../shared/frames.js";
 
-const STEPS = 448; // of an octave of power: levels are true to 0.004 dB
-const LOWEST = -40; // octaves; 2^-40 to 2^106 can be told, 0 is no power
+const STEPS = 448; // steps per octave of power: levels are exact to 0.004 dB
+const LOWEST = -40; // octaves: values from 2^-40 to 2^106 can be represented; 0 is no power
 
 export function pack(power: Float32Array): Uint16Array {
     return Uint16Array.from(power, (p) => (p > 0 ? Math.max(1, Math.min(65_535, 1 + Math.round(STEPS * (Math.log2(p) - LOWEST)))) : 0));
@@ -15,15 +15,15 @@ export function unpack(level: number): number {
 }
 
 export interface Mean {
-    header: RowHeader; // of its first window, with the number of windows
+    header: RowHeader; // header of its first window, with the number of windows
     data: Float32Array;
 }
 
-/** Puts windows together. */
+/** Averages consecutive windows. */
 export class Integrator {
     private stream = "";
-    private hop = Infinity; // samples
-    private windows = 1; // of a mean
+    private hop = Infinity; // in samples
+    private windows = 1; // number of windows in a mean
     private sum: Mean | null = null;
     private newest: RowHeader | null = null;
 
@@ -36,7 +36,8 @@ export class Integrator {
         this.sum = this.newest = null;
     }
 
-    /** Takes a window; the means that are complete with it. The first window waits for the second, which tells the hop. */
+    /** Adds a window and returns the means that it completes. The first window waits for the second, from which the hop
+     * follows. */
     add(header: RowHeader, data: Float32Array): Mean[] {
         const stream = [header.run, header.epoch, header.config_version, header.window_length, header.shape].join(" ");
         const done: Mean[] = [];
@@ -55,7 +56,7 @@ export class Integrator {
         return complete ? [...done, ...this.finish()] : done;
     }
 
-    /** The shortest way between two windows: longer ones are gaps. */
+    /** The hop is the shortest distance between two windows; longer ones are gaps. */
     private learnHop(header: RowHeader, data: Float32Array): void {
         const hop = (header.sample_index ?? 0) - (this.newest?.sample_index ?? Infinity);
         this.newest = header;

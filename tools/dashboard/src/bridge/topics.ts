@@ -4,12 +4,12 @@ import { axisValues, nearest, type Axis, type Message } from "../shared/protocol
 import type { Entry } from "./history.js";
 import { unpack } from "./surfaces.js";
 
-/** Topics of the page's own are made of the daemon's: element.level of element.psd. */
+/** Topics of the page. Some are computed from the daemon's topics: element.level from element.psd. */
 export interface Topic {
-    name: string; // as the page knows it
-    from: string; // the daemon's
-    always: boolean; // subscribed without a page, so that a page opened late shows the last minutes; surfaces are sent
-    // to a page only while it wants them
+    name: string; // name on the page
+    from: string; // the daemon's topic
+    always: boolean; // subscribed to even without a page, so that a page that is opened late shows the last minutes;
+    // surfaces are sent to a page only while it wants them
     keep: "minutes" | "latest" | "surfaces";
     make?: (message: Message) => Message;
 }
@@ -30,7 +30,7 @@ export const TOPICS: readonly Topic[] = [
     { name: "element.position", from: "element.position", always: false, keep: "latest" },
 ];
 
-/** Power of each channel: its density summed over the bins. The page needs no more of element.psd. */
+/** Power of each channel: its density summed over the bins. The page needs nothing else from element.psd. */
 export function elementLevel(message: Message): Message {
     const { header, data } = message;
     const [channels, bins] = header.shape;
@@ -47,7 +47,7 @@ export function elementLevel(message: Message): Message {
     return { header: { ...header, topic: "element.level", shape: [channels], axes: [channel], unit }, data: power };
 }
 
-/** The spectrum of the direction of a surface [bin][direction] that is nearest to az_deg. */
+/** The spectrum of a surface [bin][direction] in the direction nearest to az_deg. */
 export function slice(entry: Entry, az_deg: number): { data: Float32Array; axis: Axis; az_deg: number } {
     const [bins, directions] = entry.header.shape;
     const angles = axisValues(entry.axes.axes[1], directions);

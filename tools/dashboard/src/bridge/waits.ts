@@ -5,20 +5,20 @@ import { connect } from "node:net";
 import type { Subscriber } from "zeromq";
 
 const GREETING_MS = 1000;
-const MECHANISM_DIFFERS = "speaks CURVE and this bridge does not, or the other way round: --key decides";
+const MECHANISM_DIFFERS = "speaks CURVE and this bridge does not, or vice versa: --key decides";
 
 export class Waits {
-    /** What to say after the endpoint; empty where nothing is known to be wrong. */
+    /** Text to append to the endpoint; empty if no problem is known. */
     why = "";
 
     constructor(private readonly key: boolean) {}
 
-    /** Before the socket connects. */
+    /** Call it before the socket connects. */
     follow(socket: Subscriber): void {
         const { events } = socket;
         events.on("close", () => (this.why = "does not answer: nothing listens there"));
         events.on("handshake", () => (this.why = ""));
-        events.on("handshake:error:auth", () => this.key && this.say("does not allow this key: its public certificate (NAME.key) has to be in security.allow_readers there"));
+        events.on("handshake:error:auth", () => this.key && this.say("does not allow this key: its public certificate (NAME.key) must be in its security.allow_readers"));
         events.on("handshake:error:protocol", () => this.say(MECHANISM_DIFFERS));
         events.on("handshake:error:other", ({ address }) => void this.hungUp(address));
     }
@@ -27,15 +27,16 @@ export class Waits {
         this.why = why;
     }
 
-    /** A plain client is often hung up on before it has read which mechanism the server speaks: that is asked for. */
+    /** A client without a key is often disconnected before it has read the server's mechanism, so the bridge asks for
+     * it separately. */
     private async hungUp(address: string): Promise<void> {
-        if (this.key) this.say("hangs up in the handshake: this key comes too often, or the server-key of --key is not its own");
+        if (this.key) this.say("hangs up in the handshake: this key connects too often, or the server-key of --key is not its own");
         else if (await greetsWithCurve(address)) this.say(MECHANISM_DIFFERS);
         else this.say("hangs up in the handshake: this user or address has too many connections, or makes them too often");
     }
 }
 
-/** ZMTP 3 (ZeroMQ RFC 23): a server that has read signature and major version names its mechanism. */
+/** ZMTP 3 (ZeroMQ RFC 23): a server that has read the signature and major version sends the name of its mechanism. */
 function greetsWithCurve(address: string): Promise<boolean> {
     const match = /^tcp:\/\/(?:\[(.+)\]|([^[\]]+)):(\d+)$/.exec(address);
     if (!match) return Promise.resolve(false);

@@ -7,17 +7,17 @@ const OLD_MS = 3000;
 
 export interface Life {
     dead: boolean;
-    text: string; // why it is dead, or that the data are old; empty while all is well
+    text: string; // the reason, or that the data are old; empty if everything is normal
 }
 
 export interface Signs {
     now_ms: number;
     connected: boolean; // to the bridge
-    status_ms: number | null; // arrival of the last status that was no repeat
+    status_ms: number | null; // arrival of the last status that was not a repeat
     data_ms: number | null; // arrival of the last spectrum
     data_utc_ms: number | null; // its time
     began_ms: number; // when the page began to wait
-    waits: string; // why the bridge gets nothing, or empty
+    waits: string; // reason why the bridge receives nothing, or empty
 }
 
 export function lifeOf(signs: Signs): Life {

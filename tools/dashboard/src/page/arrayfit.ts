@@ -8,7 +8,7 @@ export interface Place {
     height: number;
 }
 
-/** One view of the array: across is forward, and what grows downwards is the array's right or its depth. */
+/** One view of the array: forward is across; downwards is either the array's right or its depth. */
 export interface ArrayPane {
     place: Place;
     low: number; // metres at the top
@@ -22,9 +22,9 @@ export interface ArrayFit {
     plan: ArrayPane;
 }
 
-const LONE_PX_PER_M = 20; // where all stand in one point
+const LONE_PX_PER_M = 20; // scale if all positions are the same
 
-/** positions: [channel][forward, right, down], NaN where a channel feeds none. Null: there are none. */
+/** positions: [channel][forward, right, down], NaN for channels without a hydrophone. Null: there are none. */
 export function fitArray(positions: Float32Array, place: Place, pad: number, gap: number): ArrayFit | null {
     const [x, y, z] = [0, 1, 2].map((i) => extentOf(positions, i));
     if (!x || !y || !z) return null;
@@ -51,7 +51,7 @@ export function placeIn(fit: ArrayFit, pane: ArrayPane, forward_m: number, other
     return [pane.place.left + (forward_m - fit.forward[0]) * fit.px_per_m, pane.place.top + (other_m - pane.low) * fit.px_per_m];
 }
 
-/** A stretch of that length about the middle of an extent. */
+/** An interval of that length about the middle of an extent. */
 function around([low, high]: [number, number], length: number): [number, number] {
     return [(low + high - length) / 2, (low + high + length) / 2];
 }

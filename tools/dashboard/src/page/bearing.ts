@@ -36,9 +36,8 @@ export function hasTrue(b: Bearings): boolean {
 }
 
 /**
- * The bearings that an angle of the array's axis stands for, for a source in the horizontal plane: one, or the
- * one right and the one left of a line's axis; none where its cone does not meet that plane. Without a heading
- * they are in the array frame.
+ * The bearings of an angle from the array's axis, for a source in the horizontal plane: one, or for a line two, right
+ * and left of its axis; none if its cone does not meet that plane. Without a heading they are in the array frame.
  */
 export function bearingsOf(b: Bearings, angle_deg: number): number[] {
     const heading = b.heading_deg ?? 0;
@@ -51,14 +50,14 @@ export function bearingsOf(b: Bearings, angle_deg: number): number[] {
     return [turn(heading + b.axis_az_deg + side), turn(heading + b.axis_az_deg - side)];
 }
 
-/** The array itself, of a header whose axis was turned to true bearings. */
+/** The header's bearings in the array frame, if its axis was turned to true bearings. */
 export function inArrayFrame(b: Bearings): Bearings {
     return { ...b, bearing_reference: "array", bearing_kind: b.ambiguous ? "cone" : "azimuth" };
 }
 
 export type Placed = Pick<Detection, "az_deg" | "bearing_deg" | "mirror_deg" | "side">;
 
-/** A turn has told on which side of a line the contact is. */
+/** True if a turn has shown on which side of a line the contact is. */
 export function isSided({ side }: Pick<Detection, "side">): boolean {
     return side === "port" || side === "starboard";
 }
@@ -68,7 +67,7 @@ export function sideText(side: Detection["side"]): string {
     return side ? { unknown: "?", port: "port", starboard: "stbd" }[side] : "–";
 }
 
-/** The true bearings of a detection: that of its side, or both while the side is open. */
+/** The true bearings of a detection: that of its side, or both while the side is unknown. */
 export function sidesOf(b: Bearings, detection: Placed): number[] {
     const { bearing_deg, mirror_deg, side, az_deg } = detection;
     const known = isTrue(b) ? [bearing_deg, mirror_deg].filter((deg) => deg !== null) : bearingsOf(b, az_deg);
@@ -76,7 +75,7 @@ export function sidesOf(b: Bearings, detection: Placed): number[] {
     return isTrue(b) || side === "starboard" ? [known[0]] : [known[1]];
 }
 
-/** The angle on the array's axis of a source at a bearing in the horizontal plane. */
+/** The angle from the array's axis of a source at a bearing in the horizontal plane. */
 export function angleOf(b: Bearings, bearing_deg: number): number {
     if (isTrue(b)) return turn(bearing_deg);
     const relative = turn(bearing_deg - (b.heading_deg ?? 0));
@@ -86,7 +85,7 @@ export function angleOf(b: Bearings, bearing_deg: number): number {
     return Math.acos(Math.max(-1, Math.min(1, cosine))) / RAD;
 }
 
-/** What an azimuth axis holds. */
+/** Title of an azimuth axis. */
 export function angleTitle(b: Bearings): string {
     if (isTrue(b)) return "true bearing, deg";
     return isCone(b) ? "angle from the array's axis, deg" : "azimuth in the array frame, deg";

@@ -5,27 +5,27 @@ import { STEPS } from "./palettes.js";
 export const PALETTES = Object.keys(STEPS);
 export const SHADES = 256;
 
-/** The colour of nothing: no row was there. */
+/** Colour of missing rows. */
 export const EMPTY = pixel(10, 14, 20);
-/** The colour of the ticks where windows were lost, which no palette has. */
+/** Colour of the ticks at lost windows; no palette has it. */
 export const GAP = pixel(225, 30, 40);
-/** Of those where a window lacked samples. */
+/** Colour of the ticks at windows with missing samples. */
 export const PART = pixel(240, 176, 64);
 /** The colour of a detection's marks. */
 export const MARK = pixel(235, 235, 235);
 
-/** What is wrong with an element, the worst first; then what is not. */
+/** Colours of an element's faults, the worst first; then of elements without faults. */
 export const FAULT_COLOURS: Record<string, string> = {
     dead: "#ff5a5f", stuck: "#ff9ad5", clipped: "#f0b440", noisy: "#a873ff", hum: "#58c48a", identical: "#f5f5f5",
 };
 export const WELL = "#4f9fe8";
-export const MASKED = "#8794a6"; // and not faulty
+export const MASKED = "#8794a6"; // masked and not faulty
 
 export function pixel(red: number, green: number, blue: number): number {
     return ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0;
 }
 
-/** The same as CSS writes it. */
+/** The same in CSS notation. */
 export function pixelText(value: number): string {
     return `rgb(${value & 255}, ${(value >> 8) & 255}, ${(value >> 16) & 255})`;
 }

@@ -4,15 +4,15 @@ import { nearest } from "../shared/protocol.js";
 import { angleOf, bearingsOf, difference, hasTrue, inArrayFrame, isTrue, sidesOf, turn, type Bearings, type Placed } from "./bearing.js";
 import type { RowAxis } from "./record.js";
 
-/** Bearings as the array counts them, or true ones, on which a line array's row appears twice. */
+/** Bearings relative to the array, or true ones. In true bearings a line array's row appears twice. */
 export type Frame = "array" | "true";
 
 export interface Columns {
-    first: Int32Array; // of each pixel; -1: no value lies there
-    last: Int32Array; // of a circular axis also beyond its end, and from its beginning on
+    first: Int32Array; // first value of each pixel; -1: the pixel has no value
+    last: Int32Array; // last value of each pixel; a circular axis continues from its end to its beginning
 }
 
-/** By which the edge of two pixels may differ as each of them computes it. */
+/** Rounding tolerance for the common edge of two pixels. */
 const ROUNDING = 1e-9;
 
 export interface Extent {
@@ -20,7 +20,7 @@ export interface Extent {
     high: number;
 }
 
-/** All that can be shown of an axis: to half a step beyond its ends, or once around. */
+/** The whole extent of an axis: half a step beyond its ends, or once around. */
 export function wholeExtent(axis: RowAxis, frame: Frame): Extent {
     if (frame === "true") return { low: 0, high: 360 };
     const { values } = axis;
@@ -30,7 +30,7 @@ export function wholeExtent(axis: RowAxis, frame: Frame): Extent {
     return { low: values[0] - (values[1] - values[0]) / 2, high: values[n - 1] + (values[n - 1] - values[n - 2]) / 2 };
 }
 
-/** A pixel shows all values in it, of which the largest is drawn, or the nearest one where it holds none. */
+/** A pixel shows the largest of the values in it, or the nearest value if it contains none. */
 export function columnsOf(axis: RowAxis, bearings: Bearings, frame: Frame, shown: Extent, width: number): Columns {
     const columns = { first: new Int32Array(width).fill(-1), last: new Int32Array(width).fill(-1) };
     if (frame === "true" && !hasTrue(bearings)) return columns;
@@ -53,7 +53,7 @@ export function columnsOf(axis: RowAxis, bearings: Bearings, frame: Frame, shown
     return columns;
 }
 
-/** From what is shown to the row's own axis: either may count from north and the other from the array. */
+/** Converts from the shown axis to the row's own axis; each may be in true bearings or relative to the array. */
 function toAxisOf(bearings: Bearings, frame: Frame): (x: number) => number {
     if (frame === "true") return (x) => angleOf(bearings, x);
     if (!isTrue(bearings)) return (x) => x;
@@ -61,12 +61,12 @@ function toAxisOf(bearings: Bearings, frame: Frame): (x: number) => number {
     return (x) => bearingsOf(array, x)[0] ?? NaN;
 }
 
-/** Where a detection stands on the axis: on one of true bearings on its side, on both while the side is open. */
+/** The places of a detection on the axis. In true bearings: on its side, or on both while the side is unknown. */
 export function placesOf(bearings: Bearings, frame: Frame, detection: Placed): number[] {
     return frame === "true" ? sidesOf(bearings, detection) : [detection.az_deg];
 }
 
-/** The largest of the values under a pixel: its place and itself. */
+/** Index and value of the largest value under a pixel. */
 export function largest(values: Float32Array, columns: Columns, x: number): { column: number; value: number } {
     const n = values.length;
     let column = columns.first[x];
@@ -74,14 +74,14 @@ export function largest(values: Float32Array, columns: Columns, x: number): { co
     return { column, value: values[column] };
 }
 
-/** Directions below x; of a circular axis those of the turns before and after count, too. */
+/** Number of directions below x; on a circular axis including those of the turns before and after. */
 function countBelow(axis: RowAxis, x: number): number {
     if (!axis.circular) return lowerIndex(axis.values, x);
     const turns = Math.floor((x - axis.values[0]) / 360);
     return turns * axis.values.length + lowerIndex(axis.values, x - 360 * turns);
 }
 
-/** The value nearest to x; of a circular axis also across the seam. */
+/** The value nearest to x, on a circular axis also across the seam. */
 export function closest(axis: RowAxis, x: number): number {
     const { values } = axis;
     const n = values.length;

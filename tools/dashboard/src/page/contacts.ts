@@ -6,13 +6,13 @@ import { angleOf, bearingsOf, difference, hasTrue, inArrayFrame, isTrue, type Be
 export interface Contact {
     id: number;
     now: Detection;
-    by: Bearings; // what its angle and bearings were measured by
+    by: Bearings; // the bearings' reference for its angle
     first_ms: number;
     last_ms: number; // times of windows
 }
 
-const GATE_DEG = 0.3; // beside its own width that a contact may move between two sightings
-const UNRESOLVED_DEG = 2; // width of what cannot be told from its neighbours
+const GATE_DEG = 0.3; // distance that a contact may move between two sightings, in addition to its own width
+const UNRESOLVED_DEG = 2; // width of a contact that is not resolved from its neighbours
 const WIDEST_DEG = 4;
 const FORGOTTEN_MS = 20_000;
 const MOST = 200;
@@ -25,7 +25,7 @@ export class Contacts {
         this.list = [];
     }
 
-    /** Takes the detections of the window at utc_ms: the nearest pairs of old and new go together first. */
+    /** Takes the detections of the window at utc_ms. The nearest pairs of old and new contacts are matched first. */
     update(rows: readonly Detection[], utc_ms: number, by: Bearings): void {
         const detections = fused(rows);
         this.list = this.list.filter((c) => utc_ms - c.last_ms < FORGOTTEN_MS && c.first_ms <= utc_ms);
@@ -54,8 +54,8 @@ export function sourcesOf(detection: Detection): string[] {
     return detection.rests_on ?? [detection.source];
 }
 
-/** One row for each contact of a window: the first, with a range of another where it has none. An older daemon numbers
- *  no contacts. */
+/** One row for each contact of a window: the first of its rows, with the range of another if the first has none. An
+ * older daemon does not number contacts. */
 export function fused(rows: readonly Detection[]): Detection[] {
     const contacts = new Map<number | Detection, Detection>();
     for (const row of rows) {
@@ -67,7 +67,7 @@ export function fused(rows: readonly Detection[]): Detection[] {
     return [...contacts.values()];
 }
 
-/** Its bearings are true ones; otherwise they are in the array's frame. */
+/** True if its bearings are true; otherwise they are in the array frame. */
 export function isNorthed(contact: Contact): boolean {
     return isTrue(contact.by);
 }
@@ -80,7 +80,7 @@ function distance(contact: Contact, detection: Detection, by: Bearings): number 
     return apart <= Math.min(WIDEST_DEG, width + GATE_DEG) ? apart : null;
 }
 
-/** Angles at which a contact is looked for: where it was, and where its true bearings lie since the array turned. */
+/** Angles at which a contact is expected: the last one, and those of its true bearings after the array has turned. */
 function expected(contact: Contact, by: Bearings): number[] {
     const { az_deg } = contact.now;
     const [then, now] = [inArrayFrame(contact.by), inArrayFrame(by)];

@@ -18,7 +18,7 @@ export function curve(label: string, stroke: string): uPlot.Series {
     return { label, stroke, width: letter_px() / 9, spanGaps: true, points: { show: false } };
 }
 
-/** Makes the plot as large as the field that it stands in. */
+/** Fits the plot to the size of its field. */
 export function fitPlot(plot: uPlot, { clientWidth: width, clientHeight: height }: HTMLElement): void {
     if (plot.width !== width || plot.height !== height) plot.setSize({ width, height });
 }

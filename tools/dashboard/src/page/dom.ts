@@ -16,7 +16,7 @@ export function setText(node: Node, text: string): void {
     if (node.textContent !== text) node.textContent = text;
 }
 
-/** A select whose choice is reported; keyboard focus goes back to the page, whose keys are its own. */
+/** A select whose choice is reported. Keyboard focus returns to the page, which has its own keys. */
 export function choice(title: string, values: [string, string][], value: string, chosen: (value: string) => void): HTMLSelectElement {
     const options = values.map(([name, text]) => element("option", { value: name }, [text]));
     const made = element("select", { title, "aria-label": title }, options);
@@ -37,7 +37,7 @@ export function button(text: string, title: string, pressed: () => void): HTMLBu
     return made;
 }
 
-/** A canvas that has as many pixels as the screen shows of it. True: its size has changed. */
+/** Gives the canvas as many pixels as the screen shows. True: its size has changed. */
 export function fitCanvas(canvas: HTMLCanvasElement, width: number, height: number): boolean {
     const [w, h] = [Math.max(1, Math.round(width * devicePixelRatio)), Math.max(1, Math.round(height * devicePixelRatio))];
     canvas.style.width = `${width}px`;
@@ -52,7 +52,7 @@ export function colourOf(name: string): string {
     return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
-/** Size of the page's letters in pixels: everything that is drawn grows with it. */
+/** Size of the page's letters in pixels; all drawings scale with it. */
 export function letter_px(): number {
     return parseFloat(getComputedStyle(document.documentElement).fontSize);
 }

@@ -4,21 +4,21 @@ import { element, setText } from "./dom.js";
 import { statusOf } from "./status.js";
 import type { Store } from "./store.js";
 
-/** needs: what else the topic's daemon has to be told. */
+/** needs: what else must be set in the daemon for this topic. */
 export function waitingText(store: Store, topic: string, needs = ""): string {
     const source = store.sources[store.selected];
     if (!source) return "Waiting for the bridge: is sonar-dashboard running?";
     const status = statusOf(store);
     if (!status) {
         const why = source.waits ? `: it ${source.waits}` : "";
-        const curve = source.waits ? "" : " Where it speaks CURVE, sonar-dashboard needs --key.";
-        return `Nothing is heard from ${source.endpoint}${why}. Is sonard running, and is this its output.endpoint?${curve}`;
+        const curve = source.waits ? "" : " If it uses CURVE, sonar-dashboard needs --key.";
+        return `Nothing is received from ${source.endpoint}${why}. Is sonard running, and is this its output.endpoint?${curve}`;
     }
     if (status.frames?.received === 0) return "The daemon has received no samples. Do digitisers send to its ingest.endpoints?";
     return `Waiting for ${topic}. The daemon publishes it if it is in output.topics${needs ? ` and ${needs}` : ""}.`;
 }
 
-/** A text in the middle of a field, which hides itself while there is nothing to say. */
+/** A text in the middle of a field, hidden while it is empty. */
 export class Empty {
     readonly root = element("p", { class: "empty" });
 

@@ -10,7 +10,7 @@ export function utcDate(ms: number): string {
     return new Date(ms).toISOString().slice(0, 10);
 }
 
-/** An age or a duration, in the two units that matter. */
+/** An age or a duration, in its two largest units. */
 export function duration(s: number): string {
     if (!Number.isFinite(s)) return "–";
     if (s < 10) return `${s.toFixed(1)} s`;
@@ -20,7 +20,7 @@ export function duration(s: number): string {
     return `${Math.floor(s / 86_400)} d ${Math.round((s % 86_400) / 3600)} h`;
 }
 
-/** Decimals that tell two values of this distance apart. */
+/** Number of decimals that distinguishes two values at this distance. */
 export function decimalsFor(step: number): number {
     return Math.max(0, Math.min(6, -Math.floor(Math.log10(step) + 1e-9)));
 }
@@ -29,7 +29,7 @@ const NICE = [1, 2, 5, 10];
 const NICE_DEG = [1, 2, 5, 10, 15, 30, 45, 60, 90];
 const NICE_S = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600];
 
-/** Round values between low and high, and at most `most` of them. */
+/** Round values between low and high, at most `most` of them. */
 export function ticks(low: number, high: number, most: number, unit: string | null = null): number[] {
     const wanted = (high - low) / Math.max(1, most);
     const step = unit === "deg" && wanted > 0.5 ? (NICE_DEG.find((n) => n >= wanted) ?? 180) : niceStep(wanted);
@@ -56,18 +56,18 @@ export function fixed(value: number | null | undefined, decimals: number): strin
     return value === null || value === undefined ? "–" : value.toFixed(decimals);
 }
 
-/** Milliseconds, or seconds where they are many. */
+/** Milliseconds, or seconds if there are many. */
 export function latency(us: number | null | undefined): string {
     if (us === null || us === undefined) return "–";
     return us < 1e6 ? `${(us / 1000).toFixed(1)} ms` : `${(us / 1e6).toFixed(2)} s`;
 }
 
-/** The unit in which a power is named, for dB. */
+/** A power in dB. */
 export function decibels(power: number): number {
     return 10 * Math.log10(Math.max(power, 1e-30));
 }
 
-/** A level as it is read; a power of zero has none. */
+/** A level as text; zero power has none. */
 export function levelText(power: number, unit: string | null): string {
     return power > 0 ? `${decibels(power).toFixed(2)} ${referenceOf(unit)}` : "no power";
 }

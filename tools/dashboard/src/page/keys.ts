@@ -31,7 +31,7 @@ interface Key {
 
 const KEYS: Key[] = [
     { keys: ["1", "2", "3", "4", "5", "6", "7", "8"], shown: "1 … 8", what: "the views, in the order of their buttons", press: () => undefined },
-    { keys: [" "], shown: "space", what: "stop and go: stopped, the record is kept and can be dragged in time", press: (h) => h.togglePause() },
+    { keys: [" "], shown: "space", what: "stop and continue; while stopped, the record is kept and can be dragged in time", press: (h) => h.togglePause() },
     { keys: ["b"], shown: "b", what: "CBF and MVDR, CBF, MVDR", press: () => choose({ panels: after(PANELS, settings.panels) }) },
     { keys: ["t"], shown: "t", what: "bearings of the array, true bearings", press: () => turnFrame() },
     { keys: ["n"], shown: "n", what: "normalisation: none, split-window two-pass mean, row mean", press: () => nextNormalisation() },
@@ -53,7 +53,8 @@ export function keys(hands: Hands): void {
     addEventListener("keydown", (event) => {
         const target = event.target as HTMLElement;
         if (event.ctrlKey || event.altKey || event.metaKey || target.matches?.("input, select, textarea")) return;
-        if (event.key === " " && target.matches?.("button, tr")) return; // the space is theirs while they have the focus
+        if (event.key === " " && target.matches?.("button, tr")) return; // a focused button or table row uses the space
+        // key itself
         if (event.key === "Escape") escape(hands);
         else if (!pressed(hands, event)) return;
         event.preventDefault();

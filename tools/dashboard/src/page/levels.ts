@@ -10,9 +10,9 @@ export interface Levels {
 
 const ROWS = 40;
 const LEAST_DB = 12;
-const IDLE_DB = 2; // a smaller change is not followed: the whole picture would change its colours
+const IDLE_DB = 2; // a smaller change is ignored, because it would change the colours of the whole picture
 
-/** From the level that a fifth of all values lies below to that of the loudest few. */
+/** From the level below which a fifth of all values lies to that of the loudest few. */
 export function automaticLevels(rows: readonly Row[], kind: Normalisation, before: Levels | null): Levels | null {
     const levels: number[] = [];
     const step = Math.max(1, Math.floor(rows.length / ROWS));

@@ -11,7 +11,7 @@ export class Link {
     private received = 0;
     private acknowledged = 0;
 
-    /** take gets each frame; opened is called when a connection stands, to say what the page wants. */
+    /** take gets each frame. opened is called for each new connection, to send what the page wants. */
     constructor(
         private readonly take: (header: ToPage, data: Float32Array) => void,
         private readonly opened: () => void,

@@ -22,29 +22,30 @@ import { NowView } from "./views/now.js";
 import { RecordView } from "./views/record.js";
 import type { Context, View } from "./views/view.js";
 
-const FOLLOW_DEG = 0.05; // by which a followed contact moves before the lofargram's direction does
+const FOLLOW_DEG = 0.05; // movement of a followed contact after which the lofargram's direction changes
 const IDLE_MS = 200;
-const DATA_MS = 30; // between two pictures of the record that show nothing but newer data: a window's messages make one
-const TEXT_MS = 200; // of all that is beside the record: no reader follows what changes faster, and each change beside the
-// record makes a browser without a GPU copy the whole screen
-const WIDE_PX = 2200; // from here on the record stays beside every other view
+const DATA_MS = 30; // time between two pictures of the record with only newer data, so that a window's messages make
+// one picture
+const TEXT_MS = 200; // time between two drawings of everything beside the record: a reader cannot follow faster
+// changes, and each change beside the record makes a browser without a GPU copy the whole screen
+const WIDE_PX = 2200; // from this width on the record stays beside every other view
 
 const store = new Store();
 const sight = new Sight();
 const main = document.getElementById("main")!;
 const alarm = document.getElementById("alarm")!;
 const heading = document.getElementById("heading")!;
-const frames: number[] = []; // how long the last ones took to draw, in ms
+const frames: number[] = []; // drawing times of the last pictures, in ms
 let direction: number | null = null; // of the lofargram
 let began_ms = performance.now();
-let drawn = ""; // versions of all that the hand changes
+let drawn = ""; // versions of everything that the user changes
 let drawnVersion = -1; // of the data
 let drawn_ms = -Infinity;
-let beside_ms = -Infinity; // when what is beside the record was drawn
+let beside_ms = -Infinity; // when everything beside the record was last drawn
 let shownChoices = -1;
 let shownWants = "";
 
-const lofarSight = new Sight(); // its axis is of frequencies
+const lofarSight = new Sight(); // its axis is frequency
 const context: Context = { store, sight, look, lookSomewhere, follow, followed };
 const record = new RecordView(context);
 const lofar = new LofarView(context, lofarSight);
@@ -69,7 +70,7 @@ const link = new Link(
     () => (shownWants = ""),
 );
 
-/** The bridge is there, and shows its first daemon: choose the one that was chosen before. */
+/** The bridge is connected and shows its first daemon: selects the one that was selected before. */
 function begin(): void {
     const index = store.sources.findIndex((source) => source.endpoint === settings.daemon);
     const source = Math.max(0, index < 0 ? store.selected : index);
@@ -89,9 +90,9 @@ function select(source: number): void {
     link.send({ type: "select", source });
 }
 
-function look(angle: number, anew: boolean): void {
+function look(angle: number, from_start: boolean): void {
     direction = angle;
-    link.send({ type: "direction", az_deg: angle, anew });
+    link.send({ type: "direction", az_deg: angle, anew: from_start });
 }
 
 function lookSomewhere(): void {
@@ -169,13 +170,13 @@ function drawAlarm(now_ms: number): boolean {
     document.body.classList.toggle("dead", life.dead);
     alarm.hidden = life.text === "";
     setText(alarm, life.text);
-    const words = life.dead ? "" : headingText(row, store.heading); // one thing at a time
+    const words = life.dead ? "" : headingText(row, store.heading); // only one message at a time
     heading.hidden = words === "";
     setText(heading, words);
     return life.dead;
 }
 
-/** Draws when there is something new, and now and then for what grows old by itself. */
+/** Draws if something has changed, and regularly for values that change with time. */
 function frame(): void {
     requestAnimationFrame(frame);
     const now_ms = performance.now();
@@ -204,5 +205,5 @@ keys({ store, sight, views, record, togglePause, select, follow });
 document.getElementById("help")!.append(showHelp(), element("p", { class: "dim" }, ["Esc closes"]));
 requestAnimationFrame(frame);
 
-// For the tests and the curious: what is drawn and what it is drawn from.
+// for the tests and for debugging: what is drawn, and from what data
 Object.assign(window, { sonard: { store, sight, panels: panels(), views, settings, frames, link } });

@@ -5,13 +5,13 @@ import { decibels } from "./format.js";
 
 export interface ModeLevels {
     frequencies: Float64Array;
-    levels: (number | null)[][]; // dB, [mode][bin]; null: zero, as while the block of snapshots fills
+    levels: (number | null)[][]; // dB, [mode][bin]; null: zero, for example while the block of snapshots fills
     strongest: number; // bin of the largest eigenvalue
-    limits: [number, number]; // dB that hold them
+    limits: [number, number]; // limits in dB that contain the levels
 }
 
 const STEP_DB = 5;
-const DEEPEST_DB = 80; // under the largest: what lies below is rounding
+const DEEPEST_DB = 80; // below the largest; levels further down are only rounding
 const MOST_CURVES = 64;
 
 export function levelsOf(data: Float32Array, frequency: Axis, [bins, modes]: number[]): ModeLevels {
@@ -31,7 +31,7 @@ export function levelsOf(data: Float32Array, frequency: Axis, [bins, modes]: num
     return { frequencies: axisValues(frequency, bins), levels, strongest, limits };
 }
 
-/** All of them, or the largest half and some of the others: no eye tells hundreds of curves apart. */
+/** All modes, or the largest half and some of the others, because hundreds of curves cannot be distinguished. */
 export function modesShown(count: number): number[] {
     if (count <= MOST_CURVES) return Array.from({ length: count }, (_, mode) => mode);
     const half = MOST_CURVES / 2;

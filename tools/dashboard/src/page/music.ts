@@ -7,13 +7,13 @@ import type { Row } from "./record.js";
 export const MUSIC = "music.azimuth";
 const STEP_DB = 5;
 
-/** From nothing to above its highest peak, in steps, so that the axis stands still. */
+/** From 0 to above its highest peak, in steps, so that the axis does not move. */
 export function musicLimits(row: Row | null): [number, number] {
     const highest = row ? row.data.reduce((most, value) => Math.max(most, decibels(value)), 0) : 0;
     return [0, STEP_DB * Math.ceil(highest / STEP_DB + 1)];
 }
 
-/** What the legend says, in short and in full. */
+/** Text of the legend, short and in full. */
 export function musicText(row: Row | null): { short: string; full: string } {
     const what = "a pseudo-spectrum: bearings, no levels";
     if (!row) return { short: "MUSIC: none (mvdr.music)", full: `${what}; mvdr.music in the daemon's configuration makes it` };

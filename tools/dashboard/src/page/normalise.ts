@@ -10,9 +10,9 @@ export const NORMALISATIONS: Record<Normalisation, string> = {
     row: "over row mean",
 };
 
-const CLIP = 2; // times the first mean, above which a value is a source and not background
+const CLIP = 2; // times the first mean; larger values belong to a source and not to the background
 
-/** The background of each value of a row of power, as power; 1 where nothing is subtracted. */
+/** The background of each value of a row of power, as power; 1 if nothing is subtracted. */
 export function background(power: Float32Array, kind: Normalisation, circular: boolean): Float32Array {
     if (kind === "s2pm") return splitWindowMean(power, circular);
     return new Float32Array(power.length).fill(kind === "row" ? mean(power) : 1);
@@ -25,8 +25,8 @@ function mean(power: Float32Array): number {
 }
 
 /**
- * Split-window two-pass mean: the mean of a window around each value without the gap in its middle; what is
- * above CLIP times that mean gives way to it, and the mean is taken again. (Struzinski and Lowe, JASA 76, 1984.)
+ * Split-window two-pass mean: the mean of a window around each value without the gap in its middle. Values above CLIP
+ * times that mean are replaced by it, and the mean is computed again. (Struzinski and Lowe, JASA 76, 1984.)
  */
 export function splitWindowMean(power: Float32Array, circular: boolean): Float32Array {
     const n = power.length;
@@ -37,10 +37,10 @@ export function splitWindowMean(power: Float32Array, circular: boolean): Float32
     return splitMean(clipped, gap, half, circular);
 }
 
-/** Mean of the values up to half away, without those up to gap away. At an end only the other side is taken. */
+/** Mean of the values up to `half` away, without those up to `gap` away. At an end only the other side is used. */
 function splitMean(power: Float32Array, gap: number, half: number, circular: boolean): Float32Array {
     const n = power.length;
-    const sums = new Float64Array(3 * n + 1); // of three turns, so that a window may lie across the seam
+    const sums = new Float64Array(3 * n + 1); // over three turns, so that a window may extend across the seam
     for (let i = 0; i < 3 * n; i++) sums[i + 1] = sums[i] + power[i % n];
     const out = new Float32Array(n);
     for (let i = 0; i < n; i++) {

@@ -17,27 +17,27 @@ import { Waterfall, type Look, type Reading } from "./waterfall.js";
 import { shades, SHADES } from "./colour.js";
 
 export interface PanelOptions {
-    name: string; // for its title and for the page's tests
+    name: string; // in its title and in the page's tests
     title: string;
     record: Record;
     sight: Sight;
-    /** Axis of bearings, which may be turned to true ones, or of anything else. */
+    /** Whether the axis has bearings, which may be turned to true ones. */
     bearings: boolean;
     /** A click on the picture, at a value of the panel's axis and of the row's own. */
     picked(x: number, angle: number): void;
-    /** The last that was told. */
+    /** The last heading received. */
     heading(): Heading | null;
-    /** A dashed line stands at it. */
+    /** The contact to mark with a dashed line. */
     followed(): Detection | null;
-    /** Those of its beamformer: whose side is known is named above its place. */
+    /** The contacts of its beamformer; if a contact's side is known, it is written above its place. */
     contacts(): Contact[];
-    /** What to say while there are no rows. */
+    /** Text while there are no rows. */
     waiting(): string;
 }
 
 const REASONS: { [why in Reason]: string } = { array: "another array", run: "the daemon was restarted", axis: "another axis" };
 const LEVELS_EVERY_MS = 1000;
-const NAMED_MS = 1000; // since a contact was seen
+const NAMED_MS = 1000; // time since a contact was last seen
 const NAME_LETTERS = 2.2; // half the width of a side's name
 
 export class Panel {
@@ -48,7 +48,7 @@ export class Panel {
     private times = element("canvas", { class: "times" }); // left of the picture
     private above = element("canvas", { class: "above" }); // true bearings
     private below = element("canvas", { class: "below" }); // its axis
-    private lines = element("div", { class: "lines" }); // cursor, and what is followed
+    private lines = element("div", { class: "lines" }); // the cursor's lines, and those of the followed contact
     private field = element("div", { class: "field" });
     private readout = element("output", { class: "readout" });
     private note = element("span", { class: "note" });
@@ -60,7 +60,7 @@ export class Panel {
     private drawn = "";
     private drawnAxis = "";
     private drawnScale = "";
-    private zoomed = ""; // all that can be shown of the axis to which the sight's zoom belongs
+    private zoomed = ""; // the whole extent of the axis to which the zoom belongs
     private levels_ms = -Infinity;
     private top_ms = 0;
     private pixel_ms = 1000;
@@ -74,12 +74,12 @@ export class Panel {
         this.listen();
     }
 
-    /** Rows, or what they were when the watch-keeper stopped the picture. */
+    /** The rows, or a copy from when the user stopped the picture. */
     private get rows(): readonly Row[] {
         return this.options.sight.frozen?.rows.get(this.options.name) ?? this.options.record.rows;
     }
 
-    /** The newest of what is shown. */
+    /** The newest of the shown rows. */
     private get newest(): Row | undefined {
         return this.rows[this.rows.length - 1];
     }
@@ -140,7 +140,7 @@ export class Panel {
         this.read(sight.cursor);
     }
 
-    /** What is drawn under the cursor of the sight. */
+    /** What is drawn under the cursor. */
     readingAt(x: number, utc_ms: number): Reading | null {
         const shown = this.shown();
         if (!shown) return null;
@@ -150,12 +150,12 @@ export class Panel {
         return reading;
     }
 
-    /** What the picture shows: its axis, the time at its top and that of a line. */
+    /** What the picture shows: its axis, the time at its top, and the duration of a line. */
     geometry(): { shown: Extent | null; top_ms: number; pixel_ms: number } {
         return { shown: this.shown(), top_ms: this.top_ms, pixel_ms: this.pixel_ms };
     }
 
-    /** What was zoomed to means something else on another axis. */
+    /** Ends the zoom, because it has another meaning on another axis. */
     private endZoom(): void {
         const { sight } = this.options;
         const whole = JSON.stringify(this.whole());
@@ -166,7 +166,7 @@ export class Panel {
         this.zoomed = whole;
     }
 
-    /** Until when rows should have come, while none comes. */
+    /** The time until which rows are overdue while none is received. */
     private dueOf(last: Row, now_ms: number): number {
         return last.utc_ms + Math.max(last.span_ms, now_ms - last.arrived_ms);
     }
@@ -179,7 +179,7 @@ export class Panel {
         }
     }
 
-    /** New levels at once, as after another choice. */
+    /** Finds new levels at once, as after another choice. */
     forgetLevels(): void {
         this.levels = null;
     }
@@ -216,7 +216,7 @@ export class Panel {
         return this.options.bearings && this.frame === "array" && !!last && hasTrue(this.pointed(last));
     }
 
-    /** The header of a row; without a heading of its time with the last one, by which bearings are grey. */
+    /** The header of a row. Without a current heading it gets the last one, and its bearings are grey. */
     private pointed({ header }: Row): RowHeader {
         return withHeading(header, this.options.heading());
     }
@@ -228,7 +228,7 @@ export class Panel {
         setText(this.readout, "");
     }
 
-    /** A margin's context, cleared, with its letters. */
+    /** A margin's context, cleared, with its font set. */
     private margin(canvas: HTMLCanvasElement): CanvasRenderingContext2D {
         const context = canvas.getContext("2d")!;
         context.setTransform(devicePixelRatio, 0, 0, devicePixelRatio, 0, 0);
@@ -250,10 +250,10 @@ export class Panel {
             context.fillRect(left - 4, y, 4, 1);
             context.fillText(utcTime(time), left - 6, y);
         }
-        context.fillText("UTC", left - 6, top + height + letter); // beside the ticks' labels, not the title below them
+        context.fillText("UTC", left - 6, top + height + letter); // beside the ticks' labels; the title is below them
     }
 
-    /** The horizontal axes; they stand still while rows come. */
+    /** The horizontal axes; they do not change while rows arrive. */
     private drawAxis(row: Row, shown: Extent): void {
         const { width } = this.box;
         const values = ticks(shown.low, shown.high, width / (5 * letter_px()), row.axis.unit);
@@ -296,7 +296,7 @@ export class Panel {
         context.fillText(name, left - 6, 1);
     }
 
-    /** The cursor's lines, and those of what is followed. */
+    /** The cursor's lines, and those of the followed contact. */
     private drawLines(row: Row, shown: Extent): void {
         const { width, height } = this.box;
         const followed = this.options.followed();
@@ -312,13 +312,13 @@ export class Panel {
         this.lines.replaceChildren(...made.filter((line): line is HTMLElement => line !== null), ...names);
     }
 
-    /** On which side of the line contacts are, where a turn has told it: one below the other where they are close. */
+    /** The sides of contacts that a turn has shown; one below the other if they are close. */
     private sideNames(row: Row, across: (value: number) => number): HTMLElement[] {
         const letter = letter_px();
         const sided = this.options.contacts().filter((c) => isSided(c.now) && row.utc_ms - c.last_ms < NAMED_MS);
         const named = sided.flatMap(({ now }) => placesOf(row.header, this.frame, now).map((place) => ({ now, x: across(place) })));
         const seen = named.filter(({ x }) => x >= 0 && x <= this.box.width).sort((a, b) => a.x - b.x);
-        const ends: number[] = []; // of the names on each line
+        const ends: number[] = []; // ends of the names on each line
         return seen.map(({ now, x }) => {
             let line = ends.findIndex((end) => end < x - NAME_LETTERS * letter);
             if (line < 0) line = ends.push(x) - 1;
@@ -344,8 +344,8 @@ export class Panel {
     private noteOf(row: Row): string {
         const { unit, flags } = row.header;
         const warnings = flags.filter((flag) => flag !== "repeat");
-        const { anew } = this.options.record;
-        const begun = anew ? ` · new record at ${utcTime(anew.utc_ms)}Z: ${REASONS[anew.why]}` : "";
+        const { restart } = this.options.record;
+        const begun = restart ? ` · new record at ${utcTime(restart.utc_ms)}Z: ${REASONS[restart.why]}` : "";
         const mean = (row.header.integrated ?? 1) > 1 ? ` · each row the mean of ${row.header.integrated} windows` : "";
         return `${referenceOf(unit)}${mean}${begun}${warnings.length ? ` · ! ${warnings.join(", ")}` : ""}`;
     }
@@ -406,7 +406,7 @@ export class Panel {
         if (at && reading && reading.column >= 0) this.options.picked(at.x, reading.angle);
     }
 
-    /** The place on the axes under the pointer, or null beside the picture. */
+    /** The place on the axes under the pointer, or null if it is outside the picture. */
     private at(event: MouseEvent): { x: number; utc_ms: number } | null {
         const shown = this.shown();
         const frame = this.picture.getBoundingClientRect();
@@ -419,13 +419,13 @@ export class Panel {
     }
 }
 
-/** A line across the picture, or null where it lies beside it. */
+/** A line across the picture, or null if it is outside. */
 function ruler(name: string, place: number, length: number, side: "left" | "top"): HTMLElement | null {
     if (place < 0 || place > length) return null;
     return element("i", { class: name, style: `${side}: ${Math.round(place)}px` });
 }
 
-/** The true bearings that an angle stands for, short: right of the axis | left of it. */
+/** The true bearings of an angle, short: right of the axis | left of it. */
 function trueLabel(bearings: Bearings, angle: number): string {
     return bearingsOf(bearings, angle).map((deg) => formatBearing(Math.round(deg), 0)).join("|");
 }
@@ -444,7 +444,7 @@ function windowsText(rows: Row[]): string {
     return count > 1 ? `mean of ${count} windows` : `window ${rows[0].header.window}`;
 }
 
-/** What the cursor reads: bearing, time, absolute level. */
+/** The text for the cursor: bearing, time, absolute level. */
 export function describe(reading: Reading, bearings: boolean): string {
     const first = reading.rows[0];
     const time = `${utcTime(first && reading.rows.length === 1 ? first.utc_ms : reading.utc_ms, 1)}Z`;

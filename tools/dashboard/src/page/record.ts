@@ -12,28 +12,28 @@ export interface RowAxis {
 }
 
 export interface Row {
-    utc_ms: number; // of the window's first sample; of its arrival, where the digitiser knows no UTC
-    span_ms: number; // until the next window begins, at first the window's own length
+    utc_ms: number; // of the window's first sample, or of its arrival if the digitiser knows no UTC
+    span_ms: number; // until the next window begins; at first the window's own length
     header: RowHeader;
     axis: RowAxis;
     data: Float32Array; // power
-    arrived_ms: number; // at the bridge, by this page's clock
-    az_deg: number | null; // of a lofargram's row
+    arrived_ms: number; // at the bridge, on this page's clock
+    az_deg: number | null; // for a row of a lofargram
     marks: Detection[];
 }
 
-/** How long after a row the next one may come. */
+/** How long after a row the next one may arrive. */
 export function patience_ms(row: Row): number {
     return Math.max(3000, 2 * row.span_ms);
 }
 
-/** Why a record began again: rows before cannot be read on the axis of those after. */
+/** Why a record was restarted: earlier rows cannot be shown on the axis of later ones. */
 export type Reason = "array" | "run" | "axis";
 
 export class Record {
     rows: Row[] = [];
-    /** The newest beginning; null: that of the page, of the daemon or of a direction. */
-    anew: { why: Reason; utc_ms: number } | null = null;
+    /** The newest restart; null: the record began with the page, the daemon or a direction. */
+    restart: { why: Reason; utc_ms: number } | null = null;
     /** Changes with every change of the rows. */
     version = 0;
     private hop_ms = Infinity;
@@ -46,17 +46,17 @@ export class Record {
 
     clear(): void {
         this.rows = [];
-        this.anew = null;
+        this.restart = null;
         this.version++;
     }
 
-    /** A row that is older than those there puts an end to them: its timeline began again. One of another array, run or
-     *  axis begins a record of its own. */
+    /** A row that is older than the present ones replaces them, because its timeline has restarted. A row of another
+     * array, run or axis starts a new record. */
     push(row: Row): void {
         const why = this.last && reasonOf(this.last, row);
         if (why) {
             this.clear();
-            this.anew = { why, utc_ms: row.utc_ms };
+            this.restart = { why, utc_ms: row.utc_ms };
         }
         const before = this.last;
         if (before && before.utc_ms >= row.utc_ms) this.rows.length = lowerBound(this.rows, row.utc_ms);
@@ -68,7 +68,7 @@ export class Record {
         this.version++;
     }
 
-    /** The row of a window, looked for from the newest on. */
+    /** The row of a window, searched from the newest row on. */
     find(run: string, window: number | null): Row | undefined {
         for (let i = this.rows.length - 1; i >= Math.max(0, this.rows.length - 64); i--) {
             const { header } = this.rows[i];
@@ -78,8 +78,8 @@ export class Record {
     }
 
     /**
-     * The hop is in no header: the shortest way between two rows of one configuration is it. Longer ways are
-     * gaps, also where the window's index goes on by one: windows that were never offered have none.
+     * No header has the hop; it is the shortest distance between two rows of one configuration. Longer distances are
+     * gaps, even if the window's index increases by one, because windows that were never offered have no index.
      */
     private fitSpans(before: Row, row: Row): void {
         const [a, b] = [before.header, row.header];
@@ -95,8 +95,8 @@ export class Record {
     }
 }
 
-/** What tells two rows' records apart. An axis that the daemon turns to true bearings, or back as the heading comes and
- *  goes, is the same array's: its rows stand beside each other. */
+/** Why two rows belong to different records, or null. An axis that the daemon turns to true bearings, or back when the
+ * heading is lost, belongs to the same array, so its rows stay in one record. */
 function reasonOf(before: Row, row: Row): Reason | null {
     const [a, b] = [before.header, row.header];
     if (a.array !== b.array) return "array";
@@ -116,7 +116,7 @@ export function makeAxis(axis: Axis, count: number): RowAxis {
     return { name: axis.name, unit: axis.unit, values, circular };
 }
 
-/** False where the newest row of another topic has gone on without this one. */
+/** False if another topic has continued without this one. */
 export function isCurrent(row: Row, newest: Row): boolean {
     return row.header.run === newest.header.run && newest.utc_ms - row.utc_ms <= patience_ms(newest);
 }
@@ -136,13 +136,13 @@ export function lowerBound(rows: readonly Row[], utc_ms: number): number {
 export interface Stretch {
     first: number; // indices of the rows in it
     last: number;
-    /** Some of the stretch, or all of it, was never received. */
+    /** Whether a part of the stretch, or all of it, was never received. */
     missing: "nothing" | "some" | "all";
 }
 
 /**
- * What is there between two times: the rows that begin in it, or the one that covers its middle. Up to due_ms
- * rows should have come. Null: nothing is due, before the first row or after due_ms.
+ * The rows between two times: those that begin in it, or the one that covers its middle. Rows are expected up to
+ * due_ms. Null: no row is expected, because the time is before the first row or after due_ms.
  */
 export function stretchOf(rows: readonly Row[], from_ms: number, to_ms: number, due_ms: number): Stretch | null {
     if (rows.length === 0 || to_ms <= rows[0].utc_ms) return null;
@@ -154,7 +154,7 @@ export function stretchOf(rows: readonly Row[], from_ms: number, to_ms: number, 
     return hole ? { first, last, missing: "all" } : null;
 }
 
-/** A row reaches to the next one, unless more than half a hop is missing between them. */
+/** A row extends to the next one, unless more than half a hop is missing between them. */
 function endOf(rows: readonly Row[], i: number): number {
     const end = rows[i].utc_ms + rows[i].span_ms;
     const next = rows[i + 1];

@@ -14,10 +14,10 @@ export interface Settings {
     high_db: number;
     span_s: number; // of the record's height
     marks: boolean;
-    music: boolean; // its curve beside those of CBF and MVDR
+    music: boolean; // show its curve with those of CBF and MVDR
     surface: string; // of the lofargram
     near: string; // topic of the near field
-    daemon: string; // its endpoint, since the order may change
+    daemon: string; // its endpoint, because the order may change
 }
 
 const DEFAULTS: Settings = {
@@ -45,14 +45,14 @@ function load(): Settings {
         for (const name of Object.keys(DEFAULTS) as (keyof Settings)[])
             if (typeof kept[name] === typeof DEFAULTS[name]) Object.assign(settings, { [name]: kept[name] });
     } catch {
-        // Without storage the choices last as long as the page.
+        // without storage the choices last as long as the page
     }
     return settings;
 }
 
 export const settings = load();
 
-/** Changes with every choice. */
+/** Incremented with every choice. */
 export let choices = 0;
 
 export function choose(change: Partial<Settings>): void {
@@ -61,6 +61,6 @@ export function choose(change: Partial<Settings>): void {
     try {
         localStorage.setItem(KEY, JSON.stringify(settings));
     } catch {
-        // As above.
+        // see above
     }
 }

@@ -6,11 +6,11 @@ import type { Row } from "./record.js";
 
 export interface Frozen {
     top_ms: number;
-    rows: Map<string, readonly Row[]>; // of each record, as it was: what is thrown away meanwhile stays here
+    rows: Map<string, readonly Row[]>; // a copy of each record's rows, which keeps rows that are deleted meanwhile
 }
 
 export class Sight {
-    shown: Extent | null = null; // null: all
+    shown: Extent | null = null; // null: the whole extent
     frozen: Frozen | null = null;
     cursor: { x: number; utc_ms: number } | null = null; // x on the panel's axis
     version = 0;
@@ -19,7 +19,7 @@ export class Sight {
         this.version++;
     }
 
-    /** Zooms by a factor about x, within whole. */
+    /** Zooms by a factor about x, within `whole`. */
     zoom(whole: Extent, x: number, factor: number): void {
         const { low, high } = this.shown ?? whole;
         const width = Math.max((whole.high - whole.low) / 500, (high - low) * factor);

@@ -8,7 +8,7 @@ export interface Spread {
     p50_us: number | null;
     p99_us: number | null;
     max_us: number | null;
-    mean_us?: number | null; // of latency and its parts
+    mean_us?: number | null; // of the latency and of its parts
 }
 
 export interface Faults {
@@ -17,9 +17,9 @@ export interface Faults {
     channels: [number, number][];
 }
 
-/** What holds of the hydrophone that a channel feeds. */
+/** State of the hydrophone that a channel feeds. */
 export interface ElementState {
-    fault: string | null; // the worst
+    fault: string | null; // the worst one
     masked: "by hand" | "automatically" | null;
 }
 
@@ -52,7 +52,7 @@ export function statusOf(store: Store): Status | null {
     return (store.status?.header as Status | undefined) ?? null;
 }
 
-/** What was lost since the daemon began, by cause; only causes that occurred. */
+/** What was lost since the daemon started, by cause; only causes that occurred. */
 export function lossesOf(status: Status): [string, number][] {
     const all: [string, number | undefined][] = [
         ...Object.entries(status.frames?.dropped ?? {}).map(([c, n]): [string, number] => [`frames ${c}`, n]),
@@ -67,7 +67,7 @@ export function lossesOf(status: Status): [string, number][] {
 
 const RECENT_MS = 60_000;
 
-/** When losses were last seen to grow. Of those that were there before the first status of a run, only that is known. */
+/** When losses were last seen to increase. For losses before the first status of a run only that is known. */
 export class Losses {
     private run = "";
     private total = 0;
@@ -87,19 +87,19 @@ export class Losses {
         this.newest_ms = utc_ms;
     }
 
-    /** Something was lost within the last minute. */
+    /** True if something was lost within the last minute. */
     get recent(): boolean {
         return this.grown_ms !== null && this.newest_ms - this.grown_ms < RECENT_MS;
     }
 
-    /** Empty where nothing was lost. */
+    /** Empty if nothing was lost. */
     get when(): string {
         if (this.total === 0) return "";
         return this.grown_ms === null ? `before ${utcTime(this.first_ms)}Z` : `last ${utcTime(this.grown_ms)}Z`;
     }
 }
 
-/** By channel. `complete` is false where the daemon names the first ranges of a longer list only. */
+/** State by channel. `complete` is false if the daemon lists only the first ranges of a longer list. */
 export function elementStates(status: Status | null, channels: number): { states: ElementState[]; complete: boolean } {
     const states = Array.from({ length: channels }, (): ElementState => ({ fault: null, masked: null }));
     const lists = (status?.elements ?? {}) as Record<string, Faults | undefined>;

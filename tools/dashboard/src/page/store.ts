@@ -15,9 +15,9 @@ export interface Latest {
     arrived_ms: number;
 }
 
-const ALWAYS = ["status", "detections", "cbf.azimuth", "mvdr.azimuth"]; // sent whatever is shown
-const MARKS_KEPT = 30_000; // windows, and no longer than rows are kept
-const AXES_KEPT = 300; // more than the bridge remembers to have sent
+const ALWAYS = ["status", "detections", "cbf.azimuth", "mvdr.azimuth"]; // always sent, whatever the page shows
+const MARKS_KEPT = 30_000; // windows; kept at most as long as rows
+const AXES_KEPT = 300; // more than the bridge remembers
 
 export class Store {
     sources: SourceState[] = [];
@@ -25,25 +25,26 @@ export class Store {
     readonly cbf = new Record(600_000);
     readonly mvdr = new Record(600_000);
     readonly lofar = new Record(600_000);
-    readonly music = new Record(0); // the newest row alone
+    readonly music = new Record(0); // only the newest row
     readonly contacts = new Contacts();
     /** The newest message of each topic. */
     readonly latest = new Map<string, Latest>();
-    /** When the last status that was no repeat was made, by this page's clock. */
+    /** When the last status that was not a repeat was made, on this page's clock. */
     status_ms: number | null = null;
-    /** Rows that the bridge left out because this page was too slow. */
+    /** Rows that the bridge omitted because this page was too slow. */
     dropped = 0;
     dropped_ms = -Infinity;
     followed: number | null = null; // id of a contact
-    /** Of the newest window that had one. */
+    /** From the newest window that had one. */
     heading: Heading | null = null;
     version = 0;
-    /** By run and window, oldest first, for rows that come after them. */
+    /** By run and window, oldest first, for rows that arrive after them. */
     private marks = new Map<string, { utc_ms: number; detections: Detection[] }>();
-    private repeated_ms = -Infinity; // detections up to this time are known: the bridge tells its history again
+    private repeated_ms = -Infinity; // detections up to this time are known already, because the bridge repeats its
+    // history
     private heard_ms = -Infinity; // time of the newest detections
     private contactsOf = ""; // array and run
-    /** The daemon's clock less this page's; null before its first status. */
+    /** The daemon's clock minus this page's; null before its first status. */
     private ahead_ms: number | null = null;
     readonly losses = new Losses();
     private axes = new Map<number, { axes: Axis[]; made: RowAxis | null }>();
@@ -59,8 +60,8 @@ export class Store {
     }
 
     /**
-     * Since the end of the newest spectrum's window, by the daemon's clock; since it came, where that is more or no
-     * UTC is known. Null: there is none.
+     * Time since the end of the newest spectrum's window, by the daemon's clock; or since its arrival, if that is
+     * longer or UTC is unknown. Null: no spectrum.
      */
     dataAge_ms(now_ms: number): number | null {
         const row = this.newest;
@@ -98,7 +99,7 @@ export class Store {
         }
     }
 
-    /** Another daemon: nothing of the one before may be taken for its. */
+    /** Another daemon: data of the previous one must not be taken for its data. */
     select(source: number): void {
         this.selected = source;
         for (const record of [this.cbf, this.mvdr, this.lofar, this.music]) record.clear();
@@ -114,8 +115,8 @@ export class Store {
         this.version++;
     }
 
-    /** The spectra's rows stay: those that come take the place of their like, and a bridge that was restarted
-     *  knows less than this page. Of what is sent only while it is shown, the last is old. */
+    /** The spectra's rows stay: new ones replace equal ones, and a bridge that was restarted has fewer rows than this
+     * page. For topics that are sent only while shown, old rows are deleted. */
     private begin(topic: string): void {
         if (topic === "detections") this.repeated_ms = this.heard_ms;
         if (ALWAYS.includes(topic)) return;
@@ -143,11 +144,11 @@ export class Store {
         if (header.topic === "detections") this.takeDetections(header, header.detections ?? [], arrived_ms);
     }
 
-    /** The heading of another run may be that of another array. */
+    /** The heading of another run may belong to another array. */
     private push(record: Record, row: Row): void {
-        const { anew } = record;
+        const { restart } = record;
         record.push(row);
-        if (record.anew && record.anew !== anew && record.anew.why !== "axis") this.heading = null;
+        if (record.restart && record.restart !== restart && record.restart.why !== "axis") this.heading = null;
     }
 
     private takeStatus(header: RowHeader, arrived_ms: number): void {
@@ -195,7 +196,7 @@ export class Store {
         this.contacts.update(detections, utc_ms, header);
     }
 
-    /** The topics of a window have theirs of different moments: the newest counts. */
+    /** Topics of a window have headings of different moments; the newest one counts. */
     private keepHeading(deg: number, utc_ms: number): void {
         if (!this.heading || utc_ms >= this.heading.utc_ms) this.heading = { deg, utc_ms };
     }
@@ -217,7 +218,7 @@ function windowKey(header: RowHeader): string {
     return `${header.run} ${header.window}`;
 }
 
-/** UTC of a window's first sample; where the digitiser knows none, that of its arrival. */
+/** UTC of a window's first sample, or of its arrival if the digitiser knows no UTC. */
 function utcOf(header: RowHeader, arrived_ms: number): number {
     return header.utc_ns !== null ? header.utc_ns / 1e6 : performance.timeOrigin + arrived_ms;
 }

@@ -21,9 +21,9 @@ export class Tabs {
         this.root.replaceChildren(this.viewButtons(), this.recordButtons(), this.levelButtons(), this.others());
     }
 
-    /** The pause button follows the sight, which the keyboard changes, too. */
+    /** The pause button follows the sight, which the keyboard changes too. */
     private pause(): HTMLButtonElement {
-        const made = button("Stop", "stop and go (space)", this.togglePause);
+        const made = button("Stop", "stop and continue (space)", this.togglePause);
         const show = () => {
             made.textContent = this.sight.frozen ? "Go (stopped)" : "Stop";
             made.setAttribute("aria-pressed", String(this.sight.frozen !== null));

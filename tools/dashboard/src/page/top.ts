@@ -68,13 +68,13 @@ export class Top {
         setText(this.rates, words.filter(Boolean).join("  ·  "));
         const here = this.store.dropped;
         const { losses } = this.store;
-        const text = [status ? lossText(lossesOf(status), losses.when) : "", here ? `${here} rows left out: this page is too slow` : ""];
+        const text = [status ? lossText(lossesOf(status), losses.when) : "", here ? `${here} rows omitted: this page is too slow` : ""];
         setText(this.losses, text.filter(Boolean).join("  ·  "));
         this.losses.className = here ? "bad" : losses.recent ? "warn" : "dim";
     }
 }
 
-/** What was lost most, that there is more, and when the last of it was. */
+/** The largest loss, whether there are others, and when the last loss was. */
 function lossText(losses: [string, number][], when: string): string {
     if (losses.length === 0) return "";
     const [cause, count] = losses.reduce((most, each) => (each[1] > most[1] ? each : most));

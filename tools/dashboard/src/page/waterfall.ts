@@ -9,7 +9,7 @@ import { element } from "./dom.js";
 import { background, type Normalisation } from "./normalise.js";
 import { stretchOf, type Row, type RowAxis, type Stretch } from "./record.js";
 
-/** All that decides how a row looks; another of any of these draws the whole picture again. */
+/** Everything that determines how a row looks; a change draws the whole picture again. */
 export interface Look {
     shown: Extent; // of the horizontal axis
     frame: Frame;
@@ -24,18 +24,18 @@ export interface Reading {
     utc_ms: number;
     angle: number; // on the row's own axis
     column: number;
-    power: number; // as the messages carried it, mean over the rows of this line
-    over_db: number; // over what the normalisation subtracts
+    power: number; // as received, mean over the rows of this line
+    over_db: number; // relative to the background that the normalisation subtracts
     rows: Row[];
     missing: Stretch["missing"];
 }
 
 const TILE_LINES = 128;
-const STRIP_LINES = 100_000; // by which the strip moves before it begins anew: lengths in CSS are no doubles
-const TICK_SHARE = 1 / 40; // of the picture's width: what is missing, at each margin
-const TICK_PX = 8; // and no more
-const MARK_SHARE = 1 / 70; // of the picture's width between a peak and its ticks
-const REPAINTED = 3; // newest rows, whose detections may come after them
+const STRIP_LINES = 100_000; // distance that the strip moves before it is reset, because lengths in CSS are not doubles
+const TICK_SHARE = 1 / 40; // share of the picture's width for the ticks of missing data, at each margin
+const TICK_PX = 8; // and at most this
+const MARK_SHARE = 1 / 70; // share of the picture's width between a peak and its marks
+const REPAINTED = 3; // newest rows, whose detections may arrive after them
 
 interface Tile {
     canvas: HTMLCanvasElement;
@@ -52,8 +52,8 @@ export class Waterfall {
     private strip = element("div", { class: "strip" });
     private tiles: Tile[] = [];
     private brush = makeBrush(1);
-    private bins = new Float64Array(0); // which stretch of time each line of the ring shows
-    private fixed_ms = -Infinity; // lines that end before need no painting again
+    private bins = new Float64Array(0); // the time interval that each line of the ring shows
+    private fixed_ms = -Infinity; // lines that end before this time need no more painting
     private look: Look | null = null;
     private key = "";
     private table = shades("viridis");
@@ -64,18 +64,18 @@ export class Waterfall {
     private due_ms = 0;
     private pixel_ms = 1000;
     private topBin = 0;
-    private originBin = NaN; // that lies on top where the strip has not moved
+    private originBin = NaN; // the topmost bin while the strip has not moved
 
     /** Tiles are children of root, which hides what is outside of it. */
     constructor(private readonly root: HTMLElement) {}
 
-    /** Makes the picture so large, in CSS pixels. */
+    /** Sets the picture's size, in CSS pixels. */
     fit(css_width: number, css_height: number): void {
         const [width, height] = [css_width, css_height].map((length) => Math.max(1, Math.round(length * devicePixelRatio)));
         if (width === this.width && height === this.height && this.tiles.length) return;
         Object.assign(this.root.style, { width: `${css_width}px`, height: `${css_height}px` });
         [this.width, this.height] = [width, height];
-        const count = Math.ceil(height / TILE_LINES) + 1; // the topmost and the lowest are shown in part
+        const count = Math.ceil(height / TILE_LINES) + 1; // the topmost and the lowest tile are shown in part
         this.tiles = Array.from({ length: count }, () => makeTile(width));
         this.brush = makeBrush(width);
         this.strip.replaceChildren(...this.tiles.map((tile) => tile.canvas));
@@ -84,7 +84,7 @@ export class Waterfall {
         this.forget();
     }
 
-    /** Draws the rows whose times lie below top_ms, a line per pixel_ms. */
+    /** Draws the rows whose times are below top_ms, a line per pixel_ms. */
     draw(rows: readonly Row[], top_ms: number, pixel_ms: number, due_ms: number, look: Look): void {
         this.begin(look, pixel_ms);
         this.rows = rows;
@@ -96,7 +96,7 @@ export class Waterfall {
         this.show();
     }
 
-    /** Forgets what was painted: the rows themselves are others. */
+    /** Discards the painted rows, because the rows have changed. */
     forget(): void {
         this.bins.fill(NaN);
         this.fixed_ms = -Infinity;
@@ -170,7 +170,7 @@ export class Waterfall {
         if (found.missing === "some") tick(line, GAP);
     }
 
-    /** Two ticks beside each detection, which leave the peak itself free. */
+    /** Two marks beside each detection, which do not cover the peak. */
     private mark(row: Row, line: Uint32Array): void {
         const { shown, frame } = this.look!;
         const scale = line.length / (shown.high - shown.low);
@@ -197,7 +197,7 @@ export class Waterfall {
         return { axis, power: power.map((p) => p / count) };
     }
 
-    /** What is drawn of each value, in dB. */
+    /** The level drawn for each value, in dB. */
     private levelsOf(power: Float32Array, axis: RowAxis): Float32Array {
         const below = background(power, this.look!.normalisation, axis.circular);
         return power.map((p, i) => 10 * Math.log10(Math.max(p, 1e-30) / Math.max(below[i], 1e-30)));
@@ -218,7 +218,7 @@ export class Waterfall {
         return columns;
     }
 
-    /** Puts what has changed into the tiles, new ones to their places, and the strip to its own. */
+    /** Copies changed tiles, places new ones, and moves the strip. */
     private show(): void {
         if (!(Math.abs(this.topBin - this.originBin) < STRIP_LINES)) this.originBin = this.topBin;
         this.strip.style.transform = `translateY(${(this.topBin - this.originBin) / devicePixelRatio}px)`;
@@ -240,7 +240,8 @@ function makeTile(width: number): Tile {
     const canvas = element("canvas", { width: String(width), height: String(TILE_LINES) });
     Object.assign(canvas.style, { width: `${width / devicePixelRatio}px`, height: `${TILE_LINES / devicePixelRatio}px` });
     const image = new ImageData(width, TILE_LINES);
-    const context = canvas.getContext("bitmaprenderer", { alpha: false })!; // opaque: nothing is mixed with what lies below
+    const context = canvas.getContext("bitmaprenderer", { alpha: false })!; // opaque, so that nothing is blended with
+    // what is below
     return { canvas, context, image, pixels: new Uint32Array(image.data.buffer), top: NaN, changed: false };
 }
 
@@ -253,7 +254,7 @@ function modulo(a: number, n: number): number {
     return ((a % n) + n) % n;
 }
 
-/** At both margins: what is between them stays as it was received. */
+/** At both margins; the data between them stay as received. */
 function tick(line: Uint32Array, colour: number): void {
     const width = Math.min(Math.ceil(line.length * TICK_SHARE), Math.round(TICK_PX * devicePixelRatio));
     line.fill(colour, 0, width);

@@ -4,8 +4,8 @@
 // JSON texts.
 import type { Axis, Header } from "./protocol.js";
 
-/** The header of a daemon's message without its axes, which are sent once and named by a number. A lofargram's row is
- *  the mean of that many windows, and its header that of the first. */
+/** The header of a daemon's message without its axes, which are sent once and referred to by a number. A lofargram's
+ * row is the mean of `integrated` windows, with the header of the first. */
 export type RowHeader = Omit<Header, "axes"> & { integrated?: number };
 
 export interface SourceState {
@@ -14,24 +14,24 @@ export interface SourceState {
     array: string | null;
     health: string | null; // of the last status
     text: string;
-    status_age_ms: number | null; // since the last status that was no repeat
+    status_age_ms: number | null; // since the last status that was not a repeat
     data_age_ms: number | null; // since the last window's spectrum
-    refused: number; // messages that were none of sonard's
+    refused: number; // messages that were not valid
     refused_why: string;
     missed: number; // messages that the bridge itself lost
-    reopened: number; // times the socket was opened again
-    waits: string; // why nothing comes, to be said after the endpoint; empty where nothing is known to be wrong
+    reopened: number; // number of times that the socket was reopened
+    waits: string; // reason why nothing is received, to append to the endpoint; empty if no problem is known
 }
 
 export type ToPage =
     | { type: "hello"; version: string; history_s: number; sources: SourceState[] }
     | { type: "sources"; sources: SourceState[] }
     | { type: "axes"; id: number; axes: Axis[] }
-    /** A row: age_ms since the bridge received it. A lofargram's row is of the direction az_deg. */
+    /** A row; age_ms since the bridge received it. A lofargram's row is for the direction az_deg. */
     | { type: "row"; source: number; axes: number; age_ms: number; header: RowHeader; az_deg?: number }
-    /** The rows of a topic begin again: another source or another direction. */
+    /** The rows of a topic restart: another source or another direction. */
     | { type: "begin"; source: number; topic: string }
-    /** Rows left out because this page took too long. */
+    /** Rows omitted because this page was too slow. */
     | { type: "dropped"; topic: string; rows: number };
 
 export type FromPage =
@@ -59,7 +59,7 @@ export function decodeFrame(frame: ArrayBuffer): { header: ToPage; data: Float32
     return { header, data: new Float32Array(frame, 4 + length) };
 }
 
-/** What a page said, or null where it is nothing a page says. */
+/** Parses a page's request; null if it is not valid. */
 export function parseRequest(json: string): FromPage | null {
     let said: FromPage;
     try {

@@ -18,20 +18,21 @@ export interface Detection {
     az_deg: number;
     bearing_deg: number | null;
     mirror_deg: number | null;
-    side?: "port" | "starboard" | "unknown" | null; // null: the array is no line
+    side?: "port" | "starboard" | "unknown" | null; // null: the array is not a line
     side_confidence?: number | null;
     level: number;
     level_db: number;
     snr_db: number;
-    width_deg: number | null; // null: not to be told from its neighbours
+    width_deg: number | null; // null: not resolved from its neighbours
     range_m: number | null;
     range_unresolved: boolean;
-    possible_image?: boolean; // the array hardly tells it from a stronger contact: a grating lobe or a mirror image
+    possible_image?: boolean; // the array hardly distinguishes it from a stronger contact: a grating lobe or a mirror
+    // image
     contact?: number; // rows with the same number are one contact of this window
     rests_on?: string[]; // the sources of that contact's rows
 }
 
-/** The fields that the dashboard uses; others may be there. Unknown or meaningless is null. */
+/** The fields that the dashboard uses; others are ignored. Unknown or not applicable is null. */
 export interface Header {
     schema: string;
     topic: string;
@@ -42,7 +43,7 @@ export interface Header {
     sample_index: number | null;
     window_length?: number;
     epoch?: number;
-    /** A double: ns since 1970 to some 256 ns, which is far below what a display tells apart. */
+    /** A double: ns since 1970, exact to some 256 ns, far finer than a display shows. */
     utc_ns: number | null;
     dtype: string;
     shape: number[];
@@ -74,12 +75,12 @@ export interface Message {
     data: Float32Array;
 }
 
-/** A message that this reader refuses, and why. */
+/** The reason for which this reader refuses a message. */
 export class ProtocolError extends Error {}
 
 const text = new TextDecoder();
 
-/** Decodes the three parts of a message. Throws ProtocolError where they are not what the protocol says. */
+/** Decodes the three parts of a message. Throws ProtocolError if they violate the protocol. */
 export function decode(parts: readonly Uint8Array[]): Message {
     if (parts.length !== 3) throw new ProtocolError(`a message has three parts, not ${parts.length}`);
     const topic = text.decode(parts[0]);
@@ -110,10 +111,10 @@ function checkAxis(axis: Axis, count: number): void {
     const known = Array.isArray(axis.values)
         ? axis.values.length === count && axis.values.every(Number.isFinite)
         : Number.isFinite(axis.start) && Number.isFinite(axis.step);
-    if (!known) throw new ProtocolError(`axis '${axis.name}' does not say its ${count} values`);
+    if (!known) throw new ProtocolError(`axis '${axis.name}' does not define its ${count} values`);
 }
 
-/** A copy: the parts of a message are not aligned for floats, and their memory is ZeroMQ's. */
+/** A copy, because the parts of a message are not aligned for floats, and ZeroMQ owns their memory. */
 function decodeArray(header: Header, body: Uint8Array): Float32Array {
     if (header.dtype !== "<f4") throw new ProtocolError(`dtype '${header.dtype}', this reader knows '<f4'`);
     const count = header.shape.reduce((product, n) => product * n, 1);

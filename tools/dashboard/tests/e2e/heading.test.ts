@@ -28,7 +28,7 @@ test("without a heading true bearings are grey and by the last one, until it is 
         telling = false;
         await told;
         await until("the page says that the heading is lost", () => page.isVisible("#heading"));
-        assert.match((await page.textContent("#heading"))!, /^NO HEADING FOR [\d.]+ s\. Bearings are those of the array; grey ones .* 140\.0 at \d\d:\d\d:\d\dZ$/);
+        assert.match((await page.textContent("#heading"))!, /^NO HEADING FOR [\d.]+ s\. Bearings are relative to the array; grey ones .* 140\.0 at \d\d:\d\d:\d\dZ$/);
         await until("the record turns to the array's bearings", async () => ((await shown()) as number) < 190);
         await until("the contact is grey", async () => (await page.locator("#side tbody tr.stale").count()) > 0);
         assert.ok(Math.abs((await bearing()) - 200) < 1, `${await bearing()}, by the last heading`);

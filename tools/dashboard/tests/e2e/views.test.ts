@@ -147,7 +147,7 @@ test("a view for which nothing comes says what is missing and what to do", async
         }
         await chain.startBridge(600);
         await page.reload();
-        await until("no daemon is there", async () => /Nothing is heard from ipc:.*: it does not answer: nothing listens there\..* sonard running/.test(await told("view")));
+        await until("no daemon is there", async () => /Nothing is received from ipc:.*: it does not answer: nothing listens there\..* sonard running/.test(await told("view")));
     } finally {
         await chain.stop();
     }

@@ -316,7 +316,7 @@ test("a bridge that gets nothing knows why", async () => {
         await reason(encrypted.lastEndpoint!, null, /speaks CURVE and this bridge does not/);
         const keys = { server: other.publicKey, public: own.publicKey, secret: own.secretKey };
         await reason(encrypted.lastEndpoint!, keys, /the server-key of --key is not its own/);
-        await reason(plain.lastEndpoint!, keys, /or the other way round/);
+        await reason(plain.lastEndpoint!, keys, /or vice versa/);
         const [topic, head, body] = recorded("status");
         const foreign = [topic, Buffer.from(String(head).replace("sonard/1", "sonard/2")), body];
         await reason(plain.lastEndpoint!, null, /refuses: schema 'sonard\/2', this reader knows 'sonard\/1'/, () => plain.send(foreign));
@@ -377,7 +377,7 @@ test("the command line", () => {
     assert.deepEqual(wide.sources, [{ name: "bow", endpoint: "tcp://a:1", keys: null }, { name: "", endpoint: "ipc:///run/x=y", keys: null }]);
     for (const wrong of [["--listen"], ["--listen", "80"], ["--listen", "a:70000"], ["--history", "5"], ["--no"], ["udp://x"], ["-k"]])
         assert.throws(() => parseOptions(wrong), UsageError, wrong.join(" "));
-    assert.throws(() => parseOptions(["--lisen", "x"]), /'--lisen' is not an option; there are --listen, /);
+    assert.throws(() => parseOptions(["--lisen", "x"]), /'--lisen' is not an option; the options are --listen, /);
     assert.equal(parseOptions(["-h"]), "help");
     assert.equal(parseOptions(["--version"]), "version");
 });

@@ -156,7 +156,7 @@ test("rows of another array, run or axis begin a record of their own; a heading 
         const made = row(sample, sample / 100);
         const axis = makeAxis({ name: "azimuth", unit: "deg", start: 0, step: 1 }, count); // another object each time, as after the bridge's restart
         record.push({ ...made, axis, data: new Float32Array(count), header: { ...made.header, array: "bow", bearing_reference: "array", ...change } });
-        return [record.rows.length, record.anew?.why ?? null];
+        return [record.rows.length, record.restart?.why ?? null];
     };
     assert.deepEqual(push(0, {}), [1, null]);
     assert.deepEqual(push(100, {}), [2, null], "an axis of the same values");
@@ -166,9 +166,9 @@ test("rows of another array, run or axis begin a record of their own; a heading 
     assert.deepEqual(push(500, { array: "stern" }), [1, "array"]);
     assert.deepEqual(push(600, { array: "stern", run: "s" }), [1, "run"]);
     assert.deepEqual(push(700, { array: "stern", run: "s" }, 4), [1, "axis"]);
-    assert.deepEqual(record.anew, { why: "axis", utc_ms: 700 });
+    assert.deepEqual(record.restart, { why: "axis", utc_ms: 700 });
     record.clear();
-    assert.equal(record.anew, null);
+    assert.equal(record.restart, null);
 });
 
 test("contacts and the heading of another run are not taken over", () => {
@@ -374,10 +374,10 @@ test("a heading that nobody tells any more is said, with the last one", () => {
     const at = (utc_ms: number, flags: string[]) => ({ ...row(utc_ms, 0), header: { ...row(utc_ms, 0).header, heading_deg: null, flags } }) as Row;
     assert.equal(headingText(undefined, null), "");
     assert.equal(headingText(at(0, ["gap"]), null), "", "nobody told one, nor should have");
-    assert.equal(headingText(at(0, ["heading_stale"]), null), "NO HEADING YET. Bearings are those of the array");
+    assert.equal(headingText(at(0, ["heading_stale"]), null), "NO HEADING YET. Bearings are relative to the array");
     const last = { deg: 213, utc_ms: 3_600_000 };
     assert.equal(headingText(at(3_612_000, ["heading_stale"]), last),
-        "NO HEADING FOR 12 s. Bearings are those of the array; grey ones are true by the last heading, 213.0 at 01:00:00Z");
+        "NO HEADING FOR 12 s. Bearings are relative to the array; grey ones are true by the last heading, 213.0 at 01:00:00Z");
     assert.equal(withHeading(at(0, ["heading_stale"]).header, last).heading_deg, 213);
     assert.equal(withHeading(at(0, []).header, last).heading_deg, null);
 });

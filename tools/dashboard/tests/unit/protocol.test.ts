@@ -55,7 +55,7 @@ test("what is not a message of this protocol is refused with a reason", () => {
         [/bytes for shape/, [topic, head, body.subarray(4)]],
         [/one axis for each/, [topic, changed(/"shape":\s*\[/, '"shape":[1,'), body]],
         [/not a list of counts/, [topic, changed(/"shape":\s*\[\d+/, '"shape":[-1'), body]],
-        [/does not say its/, [topic, changed(/"values":\s*\[\d+,/, '"values":['), body]],
+        [/does not define its/, [topic, changed(/"values":\s*\[\d+,/, '"values":['), body]],
         [/flags/, [topic, changed(/"flags":\s*\[\]/, '"flags":null'), body]],
     ];
     for (const [reason, parts] of wrong)

@@ -14,7 +14,7 @@ export interface Hydrophones {
     colour(state: ElementState): string; // of its mark
 }
 
-const LEAST_DB = 6; // that the colours span
+const LEAST_DB = 6; // smallest range of the colours
 
 export class ArrayDrawing {
     private canvas = element("canvas");
@@ -26,7 +26,7 @@ export class ArrayDrawing {
     private fit: ArrayFit | null = null;
     private shown: Hydrophones | null = null;
 
-    /** read is told the channel under the pointer, or null. */
+    /** read gets the channel under the pointer, or null. */
     constructor(read: (channel: number | null) => void) {
         const scale = element("span", { class: "scale" }, [
             "● in order  ◉ faulty, used  ⊗ taken out automatically  ⊘ masked by hand", this.low, this.bar, this.high]);
@@ -58,7 +58,7 @@ export class ArrayDrawing {
         this.drawForward(context, letter);
     }
 
-    /** Where a channel's hydrophone is drawn: on the plan. For the page's tests, too. */
+    /** Where a channel's hydrophone is drawn on the plan; for the page's tests too. */
     placeOf(channel: number): [number, number] | null {
         const { fit, shown } = this;
         if (!fit || !shown || Number.isNaN(shown.positions[3 * channel])) return null;
@@ -125,7 +125,7 @@ export class ArrayDrawing {
         setText(this.high, `${high.toFixed(0)} dB`);
     }
 
-    /** Between neighbours in the order of the channels, the median. */
+    /** Median distance between neighbours in the order of the channels. */
     private spacing_px(): number {
         const { positions, states } = this.shown!;
         const apart: number[] = [];
@@ -154,7 +154,7 @@ export class ArrayDrawing {
     }
 }
 
-/** Of the hydrophones in order: one that is dead would stretch it. */
+/** Of hydrophones without faults, because a dead one would widen the range. */
 function rangeOf(levels: number[], states: ElementState[]): [number, number] {
     const good = levels.filter((level, c) => Number.isFinite(level) && !states[c].fault && !states[c].masked);
     const known = good.length ? good : levels.filter(Number.isFinite);
@@ -164,7 +164,8 @@ function rangeOf(levels: number[], states: ElementState[]): [number, number] {
     return [low - aside, high + aside];
 }
 
-/** A ring: faulty. Hollow: not in the beams, with a cross if taken out automatically, with a stroke if by hand. */
+/** A ring means faulty. Hollow means not in the beams: with a cross if masked automatically, with a stroke if masked by
+ * hand. */
 function drawMark(context: CanvasRenderingContext2D, x: number, y: number, r: number, state: ElementState, fill: string, mark: string): void {
     const disc = (radius: number) => {
         context.beginPath();

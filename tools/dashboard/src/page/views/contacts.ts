@@ -8,14 +8,15 @@ import { duration, fixed, utcTime } from "../format.js";
 import { isStale } from "../heading.js";
 import type { Context, View } from "./view.js";
 
-const OLD_MS = 3000; // since the last sighting, by the windows' times
+const OLD_MS = 3000; // time since the last sighting, by the windows' times
 
 interface Column {
     head: string;
     title: string;
     left?: boolean;
-    name?: string; // its cells' class
-    /** heading_deg: what makes the contact's bearings true; 0 where they are, or where nothing is known. */
+    name?: string; // class of its cells
+    /** heading_deg: what must be added to make the contact's bearings true; 0 if they are, or if the heading is
+     * unknown. */
     cell(contact: Contact, newest_ms: number, heading_deg: number): string;
 }
 
@@ -40,7 +41,7 @@ const LEVEL: Column = { head: "level dB", title: "level, dB re 1 of the spectrum
 const SNR: Column = { head: "SNR dB", title: "over the background, dB", cell: ({ now }) => now.snr_db.toFixed(1) };
 const RANGE: Column = {
     head: "range m",
-    title: "range, m; ~: the ranges are too coarse there to believe it",
+    title: "range, m; ~: uncertain, because the ranges are too coarse there",
     cell: ({ now }) => (now.range_m === null ? "–" : `${now.range_unresolved ? "~" : ""}${now.range_m.toFixed(0)}`),
 };
 const BY: Column = { head: "by", title: "beamformers that found it", left: true, cell: ({ now }) => sourcesOf(now).join("+") };
@@ -108,7 +109,7 @@ export class ContactTable {
         this.show(list.map((contact, i) => this.row(contact.id, cells[i], classes[i])), why);
     }
 
-    /** Rows are kept as they are and moved only where their order is another: a finger or the focus may be on one. */
+    /** Rows are kept and moved only if their order has changed, because a finger or the focus may be on one. */
     private show(rows: HTMLElement[], why: string): void {
         for (const [id, row] of this.rows) if (!rows.includes(row)) this.rows.delete(id);
         if (rows.length === 0) rows = [element("tr", {}, [element("td", { class: "left", colspan: String(this.columns.length) }, [why])])];
@@ -146,7 +147,7 @@ export class ContactTable {
     }
 }
 
-/** What stands beside every view. */
+/** The column beside every view. */
 export class Side {
     private table: ContactTable;
     private title = element("h2", {}, ["Contacts"]);

@@ -18,16 +18,16 @@ export class EigenvaluesView implements View {
     readonly name = "eigenvalues";
     readonly title = "Eigenvalues";
     readonly root: HTMLElement;
-    private overField = element("div", { class: "field", title: "a click chooses the bin, another one there the largest again" });
+    private overField = element("div", { class: "field", title: "a click selects the bin; a second click there selects the largest again" });
     private binField = element("div", { class: "field" });
     private empty = new Empty();
     private note = element("span", { class: "note" });
     private count = element("b", { class: "count" });
     private binTitle = element("span", { class: "note" });
     private readout = element("output", { class: "readout" });
-    private over: uPlot | null = null; // frequency
-    private bin: uPlot | null = null; // number of the eigenvalue
-    private made = ""; // for which modes and unit
+    private over: uPlot | null = null; // over frequency
+    private bin: uPlot | null = null; // over the number of the eigenvalue
+    private made = ""; // the modes and unit for which the plots were made
     private drawn = "";
     private drawn_ms = -Infinity;
     private shown: (ModeLevels & { latest: Latest }) | null = null;
@@ -70,7 +70,7 @@ export class EigenvaluesView implements View {
         this.say(this.shown);
     }
 
-    /** The bin whose eigenvalues stand alone. */
+    /** The bin whose eigenvalues are shown separately. */
     binShown({ frequencies, strongest }: ModeLevels): number {
         return this.chosen_hz === null ? strongest : nearest(frequencies, this.chosen_hz);
     }

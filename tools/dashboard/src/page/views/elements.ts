@@ -9,7 +9,7 @@ import { elementStates, statusOf, type ElementState } from "../status.js";
 import { ArrayDrawing } from "./array.js";
 import type { Context, View } from "./view.js";
 
-const MOST = 8192; // channels: beyond that a message of element.psd is too large to be asked for
+const MOST = 8192; // channels; beyond that, messages of element.psd are too large
 
 export class ElementsView implements View {
     readonly name = "elements";
@@ -149,7 +149,7 @@ export class ElementsView implements View {
         this.tell(channel);
     }
 
-    /** What is known of a channel now; it is told again with every drawing until the pointer moves on. */
+    /** Shows what is known of a channel; repeated with every drawing until the pointer moves. */
     private tell(channel: number | null): void {
         this.pointed = channel;
         const state = channel === null ? undefined : this.states[channel];

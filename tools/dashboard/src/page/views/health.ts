@@ -42,7 +42,7 @@ function losses(status: Status, store: Store): Facts {
     return [...found, ...when, ...samples];
 }
 
-/** Parts are too short for a tenth of a millisecond. */
+/** Parts are too short to be shown in tenths of a millisecond. */
 function inMicroseconds(us: number | null | undefined): string {
     return us === null || us === undefined ? "–" : `${us.toFixed(0)} us`;
 }
@@ -64,7 +64,7 @@ function rates(status: Status): Facts {
         ["since the last frame", seconds(stream?.since_frame_s)],
         ["age of the newest sample", seconds(stream?.age_s)],
         ["age of the newest result", seconds(stream?.result_age_s)],
-        ["blocks heard / silent", `${count(status.blocks?.seen)} / ${count(status.blocks?.silent)}`],
+        ["blocks received / silent", `${count(status.blocks?.seen)} / ${count(status.blocks?.silent)}`],
     ];
 }
 
@@ -123,8 +123,8 @@ function bridge(status: Status, store: Store, now_ms: number): Facts {
         ["newest window", row ? `${row.header.window}, ${utcTime(row.utc_ms, 1)}Z, ${duration(store.dataAge_ms(now_ms)! / 1000)} old` : "–"],
         ["missed by the bridge", count(source?.missed)],
         ["refused by the bridge", source?.refused ? `${source.refused}: ${source.refused_why}` : "0"],
-        ["connection opened again", count(source?.reopened)],
-        ["rows left out here", count(store.dropped)],
+        ["connection reopened", count(source?.reopened)],
+        ["rows omitted here", count(store.dropped)],
         ["windows kept here", `${store.cbf.rows.length} CBF, ${store.mvdr.rows.length} MVDR`],
     ];
 }

@@ -12,13 +12,13 @@ import { choose, settings } from "../settings.js";
 import type { Latest } from "../store.js";
 import type { Context, View } from "./view.js";
 
-const SEEN_MS = 1000; // contacts that are drawn
-const BELOW_PEAK_DB = 30; // the range of levels that is shown, unless it is set by hand
+const SEEN_MS = 1000; // age of contacts that are drawn
+const BELOW_PEAK_DB = 30; // range of levels shown, unless it is set by hand
 
 interface Map2 {
     latest: Latest;
     ranges: Float64Array;
-    edges: Float64Array; // between the ranges, and beyond the first and the last
+    edges: Float64Array; // edges between the ranges, and beyond the first and the last
     axis: RowAxis;
     shown: Extent;
     peak: { range: number; column: number };
@@ -78,7 +78,7 @@ export class NearFieldView implements View {
         this.tellPeak();
     }
 
-    /** Nothing has come yet: what was there before is no longer so. */
+    /** Clears the picture while nothing has been received; old data would be wrong. */
     private clear(): void {
         const needs = settings.near === "mvdr.nearfield" ? "mvdr.nearfield is true" : "cbf.ranges_m names ranges";
         this.empty.say(waitingText(this.context.store, settings.near, needs));
@@ -235,7 +235,7 @@ export class NearFieldView implements View {
     }
 }
 
-/** Geometric means between the ranges, and as far beyond the first and the last. */
+/** Geometric means between the ranges, and the same distance beyond the first and the last. */
 function edgesOf(ranges: Float64Array): Float64Array {
     const n = ranges.length;
     const edges = new Float64Array(n + 1);
@@ -245,7 +245,7 @@ function edgesOf(ranges: Float64Array): Float64Array {
     return edges;
 }
 
-/** From 0 to 1 up the picture, logarithmically. */
+/** Position in the picture, 0 to 1 upwards, logarithmic. */
 function placeOf(edges: Float64Array, range: number): number {
     const [low, high] = [edges[0], edges[edges.length - 1]];
     return Math.log(range / low) / Math.log(high / low);

@@ -16,7 +16,7 @@ import { Polar } from "./polar.js";
 import type { Context, View } from "./view.js";
 
 const STEP_DB = 5;
-const EVERY_MS = 100; // no reader follows a curve that changes faster
+const EVERY_MS = 100; // a reader cannot follow a curve that changes faster
 
 export class NowView implements View {
     readonly name = "now";
@@ -31,7 +31,7 @@ export class NowView implements View {
     private polar = new Polar();
     private drawn = "";
     private drawn_ms = -Infinity;
-    private made = ""; // for which axes
+    private made = ""; // the axes for which the plot was made
     private rows: Row[] = [];
     private music: Row | null = null;
     private limits: [number, number] = [0, 1];
@@ -88,7 +88,7 @@ export class NowView implements View {
         this.polar.draw(this.rows, this.limits, this.context.followed());
     }
 
-    /** Of the first spectrum; without a heading of its time with the last one, by which bearings are grey. */
+    /** Of the first spectrum. Without a current heading it gets the last one, and its bearings are grey. */
     private get header(): RowHeader {
         return withHeading(this.rows[0].header, this.context.store.heading);
     }
@@ -112,7 +112,8 @@ export class NowView implements View {
         return uPlot.join(tables);
     }
 
-    /** Where an angle stands on the horizontal axis: a line's stays, since it stands for two bearings. */
+    /** The place of an angle on the horizontal axis. A line's angle is not converted, because it stands for two
+     * bearings. */
     private place(row: Row, angle: number): number {
         const isTrue = settings.frame === "true" && hasTrue(row.header) && !isCone(row.header);
         return isTrue ? turn(bearingsOf(row.header, angle)[0]) : angle;
@@ -159,7 +160,7 @@ export class NowView implements View {
         );
     }
 
-    /** Names the detections, the strongest first, above one another where they are close. */
+    /** Labels the detections, the strongest first, one above another if they are close. */
     private label(plot: uPlot): void {
         const { ctx } = plot;
         const letter = letter_px() * devicePixelRatio;
@@ -167,7 +168,7 @@ export class NowView implements View {
         ctx.save();
         ctx.font = letters(letter);
         ctx.textAlign = "center";
-        ctx.strokeStyle = colourOf("--field"); // around the letters, so that no curve runs through them
+        ctx.strokeStyle = colourOf("--field"); // an outline of the letters, so that curves do not run through them
         ctx.lineWidth = 0.25 * letter;
         const marks = this.rows.flatMap((row) => row.marks.map((mark) => ({ row, mark })));
         marks.sort((a, b) => b.mark.level_db - a.mark.level_db);
@@ -180,7 +181,7 @@ export class NowView implements View {
             if (y < plot.bbox.top + letter) continue;
             taken.push({ x, y });
             ctx.fillStyle = colourOf(mark.source === "mvdr" ? "--mvdr" : "--cbf");
-            // A near contact's level is that at its range, above the far-field curve.
+            // The level of a near contact is that at its range, above the far-field curve.
             const range = mark.range_m === null ? "" : ` at ${mark.range_m.toFixed(0)} m`;
             const text = `${mark.az_deg.toFixed(1)}° ${mark.level_db.toFixed(1)}${range}`;
             const inside = Math.min(x, ctx.canvas.width - ctx.measureText(text).width / 2);
@@ -210,7 +211,7 @@ export class NowView implements View {
     }
 }
 
-/** The value at an index, or the nearest one where a spectrum with other directions has none there. */
+/** The value at an index, or the nearest one if a spectrum with other directions has none there. */
 function nearestKnown(values: ArrayLike<number | null | undefined>, at: number): number | null {
     for (let away = 0; away < values.length; away++) {
         const found = values[at - away] ?? values[at + away];
@@ -219,7 +220,7 @@ function nearestKnown(values: ArrayLike<number | null | undefined>, at: number):
     return null;
 }
 
-/** From below the quietest tenth to above the loudest, in steps, so that the axis stands still. */
+/** From below the quietest tenth to above the loudest, in steps, so that the axis does not move. */
 function limitsOf(rows: Row[]): [number, number] {
     const levels = Float64Array.from(rows.flatMap((row) => Array.from(row.data).filter((p) => p > 0).map(decibels))).sort();
     if (levels.length === 0) return [0, STEP_DB];

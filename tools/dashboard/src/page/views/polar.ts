@@ -77,7 +77,7 @@ export class Polar {
         context.lineWidth = 1;
     }
 
-    /** The heading, and what is followed. */
+    /** The heading and the followed contact. */
     private drawLines(context: CanvasRenderingContext2D, row: Row, radius: number, followed: Detection | null): void {
         const { header } = row;
         context.strokeStyle = colourOf("--text");

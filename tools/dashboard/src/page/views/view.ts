@@ -7,25 +7,25 @@ import type { Store } from "../store.js";
 export interface Context {
     store: Store;
     sight: Sight;
-    /** The lofargram's direction: anew, from the history's beginning, or from here on. */
-    look(angle: number, anew: boolean): void;
-    /** Where no direction was chosen, the strongest contact's. */
+    /** Sets the lofargram's direction, from the history's beginning (`from_start`) or from now on. */
+    look(angle: number, from_start: boolean): void;
+    /** Chooses the strongest contact's direction if none was chosen. */
     lookSomewhere(): void;
     follow(contact: number | null): void;
-    /** The followed contact as it was last seen. */
+    /** The followed contact as last seen. */
     followed(): Detection | null;
 }
 
-/** One page of the dashboard. draw is called for each frame while it is shown, and decides what has changed. */
+/** One page of the dashboard. draw is called for each frame while the page is shown, and decides what has changed. */
 export interface View {
     readonly name: string;
     readonly title: string;
     readonly root: HTMLElement;
-    /** Drawn with each row; others a few times a second. */
+    /** Drawn with each row; other views are drawn a few times a second. */
     readonly scrolls?: true;
     /** Topics to subscribe to while it is shown. */
     wants(): string[];
     draw(now_ms: number): void;
-    /** Another choice was made, or another daemon chosen. */
+    /** Called after another choice, or another daemon. */
     refresh?(): void;
 }
