@@ -190,7 +190,7 @@ def check_reasons(folder):
     plain = f"tcp://127.0.0.1:{plain_server.bind_to_random_port('tcp://127.0.0.1')}"
     expect_refusal(encrypted, "does not allow this key", folder / "reader")
     expect_refusal(encrypted, "speaks CURVE and this reader does not")
-    expect_refusal(plain, "or the other way round", folder / "reader")
+    expect_refusal(plain, "or vice versa", folder / "reader")
     expect_reason(reasons, encrypted, "the server-key is not its own", folder / "misled")
     server.close(linger=0), gate.stop(), context.term()
     reader = sonar.connect(plain, "a")

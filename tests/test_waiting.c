@@ -247,7 +247,7 @@ Test(waiting, that_only_this_side_speaks_curve) {
     sonar_certificate own;
     make_keys(&own);
     publish_at("tcp://127.0.0.1:*", NULL);
-    expect_end(box_path(&folder, "stranger.key_secret"), "or the other way round");
+    expect_end(box_path(&folder, "stranger.key_secret"), "or vice versa");
 }
 
 Test(waiting, that_the_daemon_is_of_another_version) {

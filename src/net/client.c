@@ -60,7 +60,7 @@ struct sonar_client {
 };
 
 static const char mechanism_differs[] =
-    "speaks CURVE and this side does not, or the other way round: --key FILE decides";
+    "speaks CURVE and this side does not, or vice versa: --key FILE decides";
 
 sonar_client *sonar_client_watch(void *context, void *socket, bool key) {
     const int wanted = ZMQ_EVENT_CLOSED | ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED |
@@ -93,7 +93,7 @@ static void take_hang_up(sonar_client *client, const char *endpoint) {
         set(client, SONAR_CLIENT_REFUSED, mechanism_differs);
     else
         set(client, SONAR_CLIENT_HUNG_UP,
-            client->key ? "hangs up in the handshake: this key comes too often, or the "
+            client->key ? "hangs up in the handshake: this key connects too often, or the "
                           "server-key of --key FILE is not its own"
                         : "hangs up in the handshake: this user or address has too many "
                           "connections, or makes them too often");

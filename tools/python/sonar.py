@@ -136,9 +136,9 @@ class Reader(zmq.Socket):
             self._refuse("does not allow this key: its public certificate (NAME.key) has to be in "
                          "security.allow_readers there")
         elif event == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL:
-            self._refuse("speaks CURVE and this reader does not, or the other way round: key decides")
+            self._refuse("speaks CURVE and this reader does not, or vice versa: key decides")
         elif event == zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL and self.key:
-            self.why = "hangs up in the handshake: this key comes too often, or the server-key is not its own"
+            self.why = "hangs up in the handshake: this key connects too often, or the server-key is not its own"
         elif event == zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL and greets_with_curve(endpoint):
             self._refuse("speaks CURVE and this reader does not: key is needed")
         elif event == zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL:
