@@ -165,7 +165,7 @@ static square matrix_of(int kind, size_t n) {
             r[i * n + i] = pow(10, -(double)(i * 7 % n));
         return r;
     }
-    case 16: { /* D B D, of which all eigenvalues are known to high relative accuracy */
+    case 16: { /* D B D, whose eigenvalues are all known to high relative accuracy */
         square r = with_eigenvalues(d);
         for (size_t j = 0; j < n; j++)
             for (size_t i = 0; i < n; i++)

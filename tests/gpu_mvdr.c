@@ -7,13 +7,12 @@
  * [--ways]
  *            [--bins N] [NAME]
  *
- * --quick keeps the sizes small, for runs under a memory checker; --tiny, of cases for the race
- * checker, to what takes it a minute; --time prints medians instead of testing, --huge also of
- * arrays of up to half a million sensors, --full of factors of full rank alone, with --quick of
- * noise alone and without errors, --sensors of an array of N to which several snapshots come at a
- * time, --ways of the routes for the rule trace; --bins takes them of N bins.
- * NAME runs the cases whose name contains it, or takes the times in rows of such a "solver rule
- * sensors".
+ * --quick keeps the sizes small, for runs under a memory checker; --tiny limits the cases for the
+ * race checker to a minute. --time prints medians instead of testing; --huge also those of arrays
+ * of up to half a million sensors; --full only those of factors of full rank, and with --quick only
+ * of noise and without errors; --sensors those of an array of N sensors with several new snapshots
+ * at a time; --ways those of the routes for the rule trace; --bins those of N bins. NAME selects
+ * the cases whose name contains it, or with --time the rows of that "solver rule sensors".
  */
 #include <math.h>
 #include <stdio.h>
@@ -429,9 +428,9 @@ static double median_apart(size_t n, double even, double odd, bool loud) {
     return median;
 }
 
-/* Repeated eigenvalues, also at a power of two, where a count's shift meets all of them, or at two
- * places with the median between; 80 dB above them others; all in micropascal, pascal and more. The
- * search starts from another value, and returns. */
+/* Repeated eigenvalues: also at a power of two, where a count's shift equals all of them, and at
+ * two places with the median between; others 80 dB above them; in units of micropascal, pascal and
+ * more. The search starts from another value, and must return. */
 static void counts_of_repeated(site *site) {
     static const size_t orders[] = {33, 64, 98, 130, 257, 448, 800};
     static const double pairs[][2] = {{1, 1}, {0.7, 0.7}, {1, 4}, {1, 1.03}, {3, 1e4}},

@@ -622,7 +622,7 @@ static void run_sets(struct pair *pair) {
     const uint32_t computed =
         all_topics & ~(SONAR_WANT(SONAR_ELEMENT_MISSING) | SONAR_WANT(SONAR_ELEMENT_POSITION));
     for (uint32_t i = 0; i < 1u << __builtin_popcount(computed); i++) {
-        uint32_t gray = i ^ i >> 1, topics = 0; /* Gray's order: one topic comes or goes */
+        uint32_t gray = i ^ i >> 1, topics = 0; /* Gray's order: one topic is added or removed */
         for (uint32_t left = computed; left; left &= left - 1, gray >>= 1)
             topics |= gray & 1 ? left & -left : 0;
         run_windows(pair, topics, 1, false);

@@ -710,7 +710,7 @@ def an_epoch_is_adopted_by_all_or_none():
     daemon.receive_until([3 * FS_HZ])
     whole = len(windows_of(daemon))
     first, end = blocks(2)[1]
-    for at in range(0, 2 * FS_HZ, FRAME):  # rank 0 goes on in epoch 1
+    for at in range(0, 2 * FS_HZ, FRAME):  # rank 0 continues in epoch 1
         daemon.send(data[at:at + FRAME, :first], 0, 0, 4 * FS_HZ + at, epoch=1)
         daemon.send(data[at:at + FRAME, first:end], first, 1, at, epoch=2)
     daemon.receive_until([5 * FS_HZ])

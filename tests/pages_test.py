@@ -274,7 +274,7 @@ def run_page(page, blocks):
         except subprocess.TimeoutExpired:
             shell.kill()
             said, _ = shell.communicate()
-        parts = re.split(r"^@@\n", said, flags=re.M)[1:]  # of each command, and of the end
+        parts = re.split(r"^@@\n", said, flags=re.M)[1:]  # the output of each command, and of the end
         where = wanted[len(parts) - 1][0].place if 0 < len(parts) <= len(wanted) else f"{page}, begin or end"
         assert shell.returncode == 0 and len(parts) == len(wanted) + 1, (
             f"{where}: ended with {shell.returncode}:\n" +

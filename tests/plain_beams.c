@@ -65,7 +65,7 @@ static sonar_params make_params(void) {
         used[k] = 1;
         ones[k] = 1;
         for (size_t t = 0; t < LENGTH; t++)
-            samples[k][t] = sinf((float)(t * t % 97)); /* every sensor hears the same */
+            samples[k][t] = sinf((float)(t * t % 97)); /* every sensor receives the same */
         for (size_t d = 0; d < DIRECTIONS; d++)
             turns[d][k] = (d * k) << 54;
     }

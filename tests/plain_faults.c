@@ -28,8 +28,8 @@ enum family { MEMORY = 1, SYSTEM = 2, LATER = 4 };
 static atomic_int family, calls, fail_at; /* fail_at 0: count only */
 static const char *_Atomic failed;        /* name of the call that failed */
 
-/* Optional files: without them a value is unknown or the built-in rule holds, and the log says so.
- */
+/* Optional files: without them a value is unknown or the built-in rule applies, and the log reports
+ * it. */
 static const char *name_of_open(const char *path) {
     bool of_kernel = !strncmp(path, "/proc/", 6) || !strncmp(path, "/sys/", 5);
     return of_kernel ? "fopen of the kernel's" : "fopen";
@@ -40,8 +40,8 @@ static const char *name_of_start(void) {
     return gettid() == getpid() ? "pthread_create" : "pthread_create by ingest";
 }
 
-/* Harmless when they fail alone: these files, these threads and the linger at close have a
- * fallback. */
+/* Failures that are harmless if nothing else fails: these files, these threads and the linger at
+ * close have a fallback. */
 static bool harmless(const char *name) {
     static const char *const all[] = {"fopen of the kernel's", "pthread_create by ingest",
                                       "zmq_setsockopt of ZMQ_LINGER"};
@@ -188,9 +188,9 @@ static int sweep(enum family which, bool (*trial)(void), bool must_fail) {
     }
 }
 
-/* A thread that can no longer wait for its socket ends: the next status must say so, not "waiting"
- * for ever. The gate waits as soon as it is made and then only for peers, so calls fail from there
- * on. */
+/* A thread that can no longer wait for its socket ends: the next status must report this, and not
+ * show "waiting" for ever. The gate waits as soon as it is made and then only for peers, so calls
+ * fail from there on. */
 static void lose_threads(void) {
     sonar_config *config = NULL;
     sonar_report *report = sonar_report_create();

@@ -52,12 +52,12 @@ static int64_t time_of(const struct stage *stage, uint64_t number) {
     return (int64_t)(number + (f >= stage->frames / 2 ? 2000000000 : 0));
 }
 
-/* In turn: the frame is decided about. False: there are no more. */
+/* In turn: begins the frame. False: there are no more frames. */
 static bool begin(struct stage *stage, test_frame *made, sonar_booking *booking, sonar_turn *turn) {
     pthread_mutex_lock(&stage->turn);
     uint64_t number = stage->next++;
     while (number < stage->frames * stage->blocks && number / stage->blocks % LOST == LOST - 1)
-        number = stage->next++; /* so that gaps are filled beside windows that are read */
+        number = stage->next++; /* so that gaps are filled while windows are read */
     bool more = number < stage->frames * stage->blocks;
     if (more) {
         const sonar_frame frame = frame_of(stage, number);

@@ -23,7 +23,7 @@ struct scene {
     char in[128], out[128];
     const char *overload;
     atomic_bool heard, quit;
-    atomic_int windows; /* whose messages came, */
+    atomic_int windows; /* windows whose messages were received, */
     int least;          /* number of messages that have to come */
     double last;        /* the newest; the reader's until it is joined */
 };

@@ -62,7 +62,7 @@ static void *fill_samples(void *arg) {
             sink->take(sink->ctx, &stretch);
             given += STRETCH;
         }
-        for (size_t k = 0; k < CHANNELS; k++) /* as the ring goes on under it */
+        for (size_t k = 0; k < CHANNELS; k++) /* while the ring changes below it */
             ring[k][i % CAPACITY] = (float)i;
         if (i % 8 == 0) {
             sink->flush(sink->ctx);

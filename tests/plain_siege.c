@@ -36,11 +36,11 @@
 enum { CHANNELS = 4, FRAME = 256, PAYLOAD = CHANNELS * FRAME * 4, CROWD = 1300 };
 /* Memory that the daemon may hold above its idle state (docs/threats.md): malloc keeps this much
  * freed memory (sonar_keep_freed_memory), and a crowd of 1024 leaves 40 MiB. */
-enum { TOPIC = 120 }; /* bytes, nearly the longest that is taken */
+enum { TOPIC = 120 }; /* bytes, nearly the longest that is accepted */
 enum { MIB = 1 << 20, GROWTH_MOST = 256 * MIB, PATIENCE_MS = 60000 };
 
 #ifdef __SANITIZE_ADDRESS__
-enum { INSTRUMENTED = 1 }; /* freed memory is kept aside */
+enum { INSTRUMENTED = 1 }; /* freed memory is kept for later checks */
 #else
 enum { INSTRUMENTED = 0 };
 #endif
@@ -492,7 +492,7 @@ static void hoards(struct siege *s) {
  * daemon while more arrive, and the daemon must still end the flood. */
 static void flood(const struct siege *s, int number) {
     int fd = -1;
-    for (int i = 0; i < 300 && fd < 0; i++, usleep(200000)) { /* perhaps too often by now */
+    for (int i = 0; i < 300 && fd < 0; i++, usleep(200000)) { /* possibly too often by now */
         fd = zmtp_connect(s->out);
         if (fd >= 0 && !zmtp_handshake(fd, "SUB")) {
             close(fd);
@@ -663,7 +663,7 @@ enum { PROCESSES_MOST = 8 };
 /* Behaviour of one attacker's connections. */
 struct visit {
     const char *name;
-    double rate_hz; /* of them all; 0: each process floods, is hung up on and comes again */
+    double rate_hz; /* of all together; 0: each process floods, is disconnected and reconnects */
     int processes, topics, held;
     size_t bytes; /* of a topic */
     bool many;    /* from many addresses */
@@ -681,14 +681,14 @@ static bool is_ipc(const struct siege *s) {
     return !strncmp(s->out, "ipc://", 6);
 }
 
-/* Over ipc peers are told apart by their user, and only root can be another one. */
+/* Over ipc, peers are distinguished by their user, and only root can change its user. */
 static void become_another(const struct siege *s) {
     const uid_t nobody = 65534;
     if (is_ipc(s) && !geteuid() && (setgroups(0, NULL) || setgid(nobody) || setuid(nobody)))
         _exit(1);
 }
 
-/* Beside this attack those who are not of it may join as they like. */
+/* True if peers that are not part of this attack may still connect as they like. */
 static bool leaves_room(const struct siege *s, const struct visit *v) {
     return !v->many && (!is_ipc(s) || !geteuid());
 }
@@ -769,7 +769,7 @@ struct watch_kept {
     double gap_s, join_s; /* the longest */
     long most_bytes;      /* of the daemon */
     bool newcomers;
-    subscriber newcomer; /* one who waits */
+    subscriber newcomer; /* one subscriber that waits */
     int64_t since_ns;
 };
 
@@ -797,7 +797,7 @@ static void keep_watch(struct siege *s, subscriber *reader, int frames, struct w
         send_frames(s, 1);
         next_ns += frame_ns;
         if (kept->newcomer.socket ||
-            (kept->newcomers && i + 32 < frames)) /* none is left waiting */
+            (kept->newcomers && i + 32 < frames)) /* no newcomer is left waiting */
             attend_newcomer(s, kept);
         const long bytes = resident_bytes(s->daemon);
         kept->most_bytes = bytes > kept->most_bytes ? bytes : kept->most_bytes;
@@ -939,7 +939,7 @@ static void besiege_readers(struct siege *s, const struct visit *v, bool stop) {
     if (stop)
         stop_and_start(s);
     end_attack(v, child);
-    if (!stop) { /* those that were held leave all at once */
+    if (!stop) { /* the held connections all end at once */
         keep_watch(s, &reader, frames, &kept);
         await_newcomer(s, &reader, &kept);
     }
@@ -950,8 +950,8 @@ static void besiege_readers(struct siege *s, const struct visit *v, bool stop) {
         judge(s, v, before, &kept);
 }
 
-/* Readers that join, subscribe to foreign topics and leave; libzmq goes through all subscriptions
- * each time. */
+/* Readers that connect, subscribe to foreign topics and leave; libzmq goes through all
+ * subscriptions each time. */
 static void visits(struct siege *s) {
     static const struct visit of[] = {
         {"1000 a second of many addresses, 16 topics of 120 bytes", 1000, 8, 16, 90, 120, true,
@@ -967,15 +967,15 @@ static void visits(struct siege *s) {
             besiege_readers(s, &of[i], false);
 }
 
-/* Floods that come again beside an honest reader. */
+/* Repeated floods together with an honest reader. */
 static void floods_again(struct siege *s) {
     static const struct visit of = {"floods", 0, 6, 0, 0, TOPIC, false, true};
     besiege_readers(s, &of, false);
     check_memory(s, "memory after floods that came again");
 }
 
-/* `sonarctl train` beside readers that come and go. Samples wait meanwhile, and their windows come.
- */
+/* `sonarctl train` while readers connect and leave. Samples wait meanwhile, and their windows are
+ * published afterwards. */
 static void trains(struct siege *s) {
     static const struct visit of = {"and training", 1000, 8, 25, 90, 40, false, true};
     pid_t child[PROCESSES_MOST];

@@ -283,8 +283,8 @@ static int descriptors_at_rest(struct siege *s, int most) {
     return now;
 }
 
-/* Hundreds at once, most of which leave before their handshake; or, to measure their memory, held
- * until all are served. */
+/* Hundreds of connections at once. Most leave before their handshake; or, to measure their memory,
+ * all are held until all are served. */
 static void rush(struct siege *s, void *context, bool hold, uint64_t *random) {
     void *socket[BURST];
     for (int i = 0; i < BURST; i++)

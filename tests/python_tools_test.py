@@ -140,7 +140,7 @@ def expect_reason(reasons, endpoint, why, key=None):
     socket = sonar.connect(endpoint, "a", key=key)
     told = set()
     while not sonar.await_message(socket, endpoint, 0.1, told) and why not in socket.why:
-        pass  # until the reason comes, or ctest's time limit
+        pass  # until the reason is logged, or ctest's time limit
     for _ in range(2):
         assert not sonar.await_message(socket, endpoint, sonar.PATIENCE_S + 0.5, told)
     socket.close()

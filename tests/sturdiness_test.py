@@ -49,7 +49,7 @@ with tempfile.TemporaryDirectory() as folder:
     assert rows["soak|release|block"]["grown"] == -4 and rows["fuzz|release|zap"]["inputs"] == 1000
     assert "failed" not in page.read_text() and "a note" in page.read_text()
 
-    # What fails is told with its campaign, a run that broke off too, and the others stay.
+    # A failure is reported with its campaign, so is a run that was aborted, and the other campaigns stay.
     log.write_text(head + "plain_siege: a gap: 2, not 1\n" + visits + "fuzz_zap: a finding; its input is here\n"
                    "plain_siege: the daemon is gone\n")
     run(maker, log)

@@ -28,7 +28,7 @@ static sonar_offer window(uint32_t epoch, uint64_t first_sample, int64_t waited_
     return o;
 }
 
-/* A timeline of epoch 1 that has come to sample 1000. */
+/* A timeline of epoch 1 that has reached sample 1000. */
 static sonar_timeline running(void) {
     return (sonar_timeline){.runs = true, .epoch = 1, .next_sample = 1000, .window = 9};
 }
@@ -89,7 +89,7 @@ Test(agree, another_epoch_is_adopted_by_all_or_none) {
     sonar_offer o[3] = {window(2, 0, 0), window(2, 0, 0), none()};
     cr_assert_eq(sonar_agree(&three, o, &t).kind, SONAR_ROUND_WAIT);
     cr_assert_eq(t.epoch, 1);
-    o[2] = window(1, 1000, 0); /* as long as one rank goes on, so do all */
+    o[2] = window(1, 1000, 0); /* as long as one rank continues, all ranks do */
     sonar_verdict v = sonar_agree(&three, o, &t);
     cr_assert(v.drop[0] && v.drop[1] && !v.drop[2]);
     o[0] = window(2, 0, 0), o[1] = window(2, 100, 0), o[2] = window(2, 0, 0);

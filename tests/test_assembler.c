@@ -110,7 +110,7 @@ struct expected {
     size_t lookback;
 };
 
-/* Indices are those of the stream less `zero`, all of them under REACH. */
+/* Indices are those of the stream minus `zero`, all of them below REACH. */
 struct model {
     sonar_ingest_spec spec;
     uint8_t *have;  /* [channel][REACH] */
@@ -253,7 +253,7 @@ static bool is_lost(const sonar_gaps *gaps, size_t k, size_t at) {
     return false;
 }
 
-/* The lists of gaps say exactly what is missing, unless they are full: then more. */
+/* The lists of gaps must be exact, unless they are full: then they contain more. */
 static void compare_gaps(const struct model *m, const sonar_window *got) {
     for (size_t k = 0; k < m->spec.channels; k++)
         for (size_t i = 0; i < m->spec.window_length; i++) {
@@ -748,7 +748,8 @@ Test(assembler, a_gap_in_the_last_window_does_not_keep_it_back) {
     sonar_assembler_release(assembler, &w);
     sonar_assembler_tick(assembler, 9000 * ms);
     cr_assert(!sonar_assembler_take(assembler, &w), "the next window is not over");
-    send_at(assembler, whole(5, 120, 60), 9000 * ms); /* what was lost comes after all: too late */
+    send_at(assembler, whole(5, 120, 60),
+            9000 * ms); /* the lost frames arrive after all: too late */
     cr_assert(counters(assembler).frames_dropped[SONAR_FRAME_REPEATED] == 1);
     send_at(assembler, whole(5, 180, 20), 9000 * ms);
     cr_assert(sonar_assembler_take(assembler, &w) && w.first_sample == 100);
@@ -1168,8 +1169,8 @@ Test(assembler, stray_frames_of_other_blocks_make_no_block_known) {
     sonar_assembler_destroy(assembler);
 }
 
-/* A block that came once has a wrong shape and does not count as silent when it does not return.
- * One that came twice does. */
+/* A block that was received once has a wrong shape and does not count as silent when it does not
+ * return. One that was received twice does. */
 Test(assembler, one_frame_of_another_shape_makes_no_block_that_falls_silent) {
     for (uint64_t frames = 1; frames <= 2; frames++) {
         sonar_ingest_spec spec = small_spec();
@@ -1255,7 +1256,8 @@ Test(assembler, frames_of_other_shapes_leave_room_for_blocks) {
         sonar_assembler_tick(assembler, (int64_t)f * 10 * ms);
     }
     sonar_assembler_tick(assembler, 2000 * ms);
-    cr_assert_eq(counters(assembler).blocks_silent, 1); /* the block that came more than once */
+    cr_assert_eq(counters(assembler).blocks_silent,
+                 1); /* the block that was received more than once */
     sonar_assembler_destroy(assembler);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The plugin loader, with plugins built for the test: a good one, a wrong interface number, one
- * whose probe refuses, and a library that is no plugin. */
+/* The plugin loader, with plugins built for the test: a good one, one with a wrong interface
+ * number, one whose probe refuses, and a library that is not a plugin. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
@@ -89,7 +89,7 @@ Test(backend, every_stage_of_the_cpu_is_there) {
 }
 
 #ifdef SONAR_REAL_PLUGIN_DIR
-/* With a GPU the plugin is usable; without one it says so in a sentence. */
+/* With a GPU the plugin is usable; without one a sentence explains why not. */
 Test(backend, the_cuda_plugin_loads_with_or_without_a_gpu) {
     sonar_code code =
         sonar_backend_open("cuda", SONAR_REAL_PLUGIN_DIR, sonar_host_serial(), &choice, &err);

@@ -65,7 +65,7 @@ Test(cbf, every_kernel_of_a_line) {
     try_kernels(kernel, COUNT(kernel), what, COUNT(what));
 }
 
-/* The line's far field goes the general path, too. */
+/* The line's far field also goes through the general path. */
 Test(cbf, every_kernel_of_the_general_path) {
     static const site_path kernel[] = {
         {"general/x86-64-v4", {{"cbf.general", "x86-64-v4"}, {"cbf.line", "none"}}},

@@ -94,7 +94,7 @@ static size_t occurrences(const char *text, const char *word) {
 #define LINE8       "geometry: {line: {sensors: 8, spacing_m: 0.5}}, "
 #define CBF(keys)   "schema: 1\n" LINE_ARRAY "fs_hz: 4000\ncbf: {" keys "}\n"
 
-/* ---- what a good file comes to --------------------------------------------------------------- */
+/* ---- results of good files ------------------------------------------------------------------- */
 
 Test(config, the_demonstration_fills_every_field) {
     loaded l = load(SONAR_SOURCE_DIR "/config/demo.yaml");
@@ -1167,7 +1167,7 @@ Test(config, mistakes_in_csv_have_their_place) {
         {"", 0, "holds no positions"},
         {"x,y,z\n", 6, "holds no positions"},
         {"1;2;3\n", 6, "a.csv:1:2: error: "},
-        /* a first row that is no position is no header either if it holds a number */
+        /* a first row that is not a position is not a header either if it contains a number */
         {"nan,0,0\n1,2,3\n", 14, "a.csv:1:1: error: not a position"},
         {"-inf,0,0\n1,2,3\n", 15, "a.csv:1:1: error: not a position"},
         {"nan,nan,nan\n1,2,3\n", 18, "a.csv:1:1: error: not a position"},
@@ -1327,7 +1327,7 @@ Test(config, description_of_a_line_says_how_it_is_tilted) {
     "ingest: {sample_type: s16, queue_windows: 2}\ndft: {length: 8192, hop: 8000}\n"               \
     "cbf: {band_bins: [327, 492], ranges_m: [], " SCAN "}\n"                                       \
     "mvdr: {snapshots: 64, band_bins: " band ", " SCAN "}\n"
-/* tests/gpu_memory.c measures what the stages take; here is that all of them are counted. */
+/* tests/gpu_memory.c measures the stages' memory; this checks that all stages are counted. */
 Test(config, memory_of_a_gpu_grows_with_what_is_asked_for) {
     loaded a = parse_good(SMALL), b = parse_good(SMALL "ingest: {queue_windows: 400}\n"),
            c = parse_good(SMALL "mvdr: {enabled: false}\n");
@@ -1341,7 +1341,7 @@ Test(config, memory_of_a_gpu_grows_with_what_is_asked_for) {
     const double least = sensors * (samples + block + spectra + tables);
     const double bytes = sonar_config_gpu_bytes(d.config);
     cr_expect(bytes > least && bytes < 1.3 * least, "%g bytes, at least %g", bytes, least);
-    /* the bins between the two bands are kept, too */
+    /* the bins between the two bands are kept too */
     cr_expect_float_eq(bytes - sonar_config_gpu_bytes(e.config), sensors * 8 * (473 - 166), 1);
     drop(&a);
     drop(&b);

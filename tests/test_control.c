@@ -106,7 +106,7 @@ static void client_close(client *c) {
     zmq_ctx_term(c->context);
 }
 
-/* Clean text, whatever was asked. */
+/* The text must be clean, whatever was asked. */
 static cJSON *take_answer(client *c) {
     static char text[1 << 18], clean[1 << 18];
     int bytes = zmq_recv(c->socket, text, sizeof text - 1, 0);
@@ -344,8 +344,8 @@ Test(control, the_socket_is_the_users_own_or_the_groups) {
     expect_mode(", group: true", 0660);
 }
 
-/* Ten changes a second while windows come: none is lost, and each names the speed it was made with
- * and the version that goes with it. SONAR_LONG makes it a minute. */
+/* Ten changes a second while windows are processed: none is lost, and each names the speed it was
+ * made with and the version that belongs to it. SONAR_LONG makes it a minute. */
 Test(control, ten_changes_a_second_cost_no_window, .timeout = 600) {
     rig rig = rig_open("");
     client c = client_open(&rig, ZMQ_REQ);
@@ -413,7 +413,7 @@ Test(control, status_says_what_a_restart_would_undo) {
     message_free(&m);
     char *said = NULL;
     for (int i = 2; i < 100 && (!said || !strstr(said, "channels")); i++) {
-        free(said); /* a block has a clock once frames have come between two looks */
+        free(said); /* a block has a clock after frames were received between two statuses */
         cJSON_Delete(window(&rig, i));
         cr_assert_eq(ctl(&rig, &said, "status", NULL, NULL, NULL), 0);
     }

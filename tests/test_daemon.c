@@ -154,7 +154,7 @@ Test(daemon, the_adaptive_near_field_comes_alone) {
     rig_close(&rig);
 }
 
-/* No other spectrum is requested, and the header says that this one is not power. */
+/* No other spectrum is requested, and the header states that this one is not power. */
 Test(daemon, music_finds_the_ship) {
     rig rig = rig_open_with("block", "snapshots: 16, music: 1, "
                                      "scan: {start_deg: 0, stop_deg: 180, step_deg: 0.25}");
@@ -289,7 +289,7 @@ static int run_within(const box *box, size_t mib) {
     const bool told = strstr(log, "RLIMIT_AS") || strstr(log, "memory");
     cr_expect(status == 0 || status == 127 || ((status == 3 || status == 4) && told),
               "%zu MiB: %d: %s", mib, status,
-              log); /* 127: the loader had no room for a library, and says so */
+              log); /* 127: the loader could not map a library, and reports it */
     free(log);
     return status;
 }
@@ -403,7 +403,7 @@ Test(daemon, every_bad_frame_is_counted_by_its_cause) {
     rig_close(&rig);
 }
 
-/* A digitiser that does not match the configuration is told apart from silence. */
+/* A digitiser that does not match the configuration must be distinguished from silence. */
 static void expect_refusal(void (*spoil)(sonar_frame *), const char *words) {
     rig rig = rig_open("block");
     subscriber s = listen_to(&rig, "cbf.azimuth");
@@ -733,7 +733,7 @@ static void ward_close(ward *w) {
     rig_close(&w->rig);
 }
 
-/* Whether the condition is of these channels and no others (first < 0: of any or none). */
+/* True if the condition names exactly these channels (first < 0: any or none). */
 static bool is_of(const cJSON *condition, int first, int last) {
     const cJSON *channels = cJSON_GetObjectItemCaseSensitive(condition, "channels");
     const cJSON *ranges = cJSON_GetObjectItemCaseSensitive(channels, "ranges");
@@ -743,8 +743,8 @@ static bool is_of(const cJSON *condition, int first, int last) {
             cJSON_GetArrayItem(range, 1)->valueint == last);
 }
 
-/* Feeds until the condition comes and checks its severity, words and channels. Where the machine
- * holds up the test itself, a status before may name other channels. */
+/* Feeds until the condition holds, and checks its severity, text and channels. If the machine
+ * delays the test itself, an earlier status may name other channels. */
 static void expect_condition(ward *w, const char *code, const char *words, int first, int last) {
     message m;
     const int64_t until_ns = sonar_monotonic_ns() + (int64_t)60 * 1000000000;

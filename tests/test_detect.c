@@ -304,7 +304,7 @@ static void add_random_sources(scene *s) {
     for (size_t i = 0; i < sources; i++) {
         const double az = s->scan.wraps ? 360 * uniform() : 12 + 156 * uniform();
         const double power = pow(10, 1 + 5 * uniform());
-        bool beside = false; /* needles do not add up as near as that */
+        bool beside = false; /* narrow peaks this near to each other do not add up */
         for (size_t k = 0; k < s->sources; k++)
             beside |= s->adaptive && sonar_beams_apart(&s->scan, az, s->az[k]) < 2;
         if (!beside)
@@ -479,7 +479,7 @@ Test(detect, lists_no_side_lobe_of_a_loud_contact) {
                 (s.period - 1 - fabs(cos(az * radians))) / (s.scan.beam_width_deg * radians);
             if (beams_to_grating < 1.7) /* its flank is in the scan */
                 continue;
-            add_source(&s, az, 1e6); /* 60 dB: every side lobe stands over the noise */
+            add_source(&s, az, 1e6); /* 60 dB: every side lobe exceeds the noise */
             fill(&s);
             sonar_detection d[16];
             cr_assert_eq(detect(&s, true, d), 1, "%zu sensors, %g deg: a side lobe at %g",
@@ -722,7 +722,7 @@ Test(detect, passes_on_what_the_beamformer_refuses) {
     cr_assert_eq(count, 0);
     cr_assert_str_eq(err.text, "refused");
     s.fail_with = SONAR_OK;
-    s.first_nan = true; /* one answer is no reason to lose the peak */
+    s.first_nan = true; /* a single answer must not lose the peak */
     cr_assert_eq(detect(&s, true, d), 1);
     cr_assert_lt(fabs(d[0].az_deg - 77), 0.01);
     s.answer_nan = true;
@@ -986,7 +986,7 @@ Test(detect, ranges_where_the_near_field_peaks) {
     cr_assert_eq(count, 0, "a broken near field");
 }
 
-/* ---- a tone beside which bins are steered ---------------------------------------------------- */
+/* ---- a tone, and bins steered beside it ------------------------------------------------------ */
 
 enum { TOWED = 40 };
 
@@ -1099,7 +1099,8 @@ Test(detect, bins_steered_beside_a_tone_make_no_contact) {
     }
 }
 
-/* Nor does the rule hide what a bin beside the tone cannot show: 12 dB under it, elsewhere. */
+/* The rule must not hide what a bin beside the tone cannot show: a ship 12 dB below it,
+ * elsewhere. */
 Test(detect, a_quieter_ship_is_listed_beside_a_tone) {
     const double sag_m[] = {0, 0.3, 1};
     for (size_t i = 0; i < 3; i++)

@@ -195,7 +195,7 @@ static void clip(rig *r) {
         victim(r)[i] = fmaxf(-2500, fminf(2500, victim(r)[i]));
 }
 
-/* A digitiser's one block, of a length that divides neither window nor stretch, goes on and on. */
+/* A digitiser repeats one block, of a length that divides neither window nor stretch. */
 static void repeat_block(rig *r) {
     enum { BLOCK = 300 };
     static float block[BLOCK];
@@ -492,7 +492,7 @@ Test(elements, ships_near_and_far_flag_no_element, NUMERICAL) {
 }
 
 /* A ship metres off the end of a long line, and of a few widely spaced sensors, at every level: if
- * most sensors hear only the sea, the nearest ones stand out like faulty ones. */
+ * most sensors receive only the sea, the nearest ones stand out like faulty ones. */
 Test(elements, a_ship_beside_the_first_sensor_flags_none, NUMERICAL) {
     static const size_t sizes[] = {3, 4, 5, 160};
     for (size_t i = 0; i < 4; i++)
@@ -612,8 +612,8 @@ Test(elements, many_rounds_of_a_plain_sea_flag_no_element) {
     }
 }
 
-/* Loud sines of which a sample or two in each period is the largest one; off broadside, where no
- * two sensors have the same samples. */
+/* Loud sines with one or two samples at the maximum in each period; off broadside, so that no two
+ * sensors have the same samples. */
 Test(elements, tones_are_not_taken_for_clipping) {
     static const double hz[] = {40, 125, 250, 500, 1000, 333.3};
     for (size_t i = 0; i < 6; i++)

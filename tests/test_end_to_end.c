@@ -259,7 +259,7 @@ static void write_focused_config(rig *rig, const char *ranges) {
               rig->in, ranges, rig->out);
 }
 
-/* One loud source alone is one contact, in the far field without a range. */
+/* A single loud source is one contact, in the far field without a range. */
 static void check_lone_source(const char *ranges, double az_deg, double range_m) {
     rig rig = rig_open();
     char place[64] = "";

@@ -51,7 +51,7 @@ Test(endpoint, what_is_no_socket_is_left_alone) {
     box_close(&box);
 }
 
-/* The socket file of a killed daemon is no obstacle. */
+/* The socket file of a killed daemon must not prevent binding. */
 Test(endpoint, a_socket_nobody_listens_on_is_replaced) {
     box box = box_open();
     const char *there = box_path(&box, "there");

@@ -202,8 +202,8 @@ static double dense_edge(bins *b, const sonar_detection *d, double way) {
     return way * low;
 }
 
-/* Level, bearing and width are those at the published range, and there is no higher place around.
- */
+/* Level, bearing and width are those at the published range, and the power has no higher place
+ * nearby. */
 Test(focus, a_near_contact_is_evaluated_at_its_own_range, .timeout = 600) {
     static const char *const geometry[] = {LINE64, LINE128, CIRCLE, PLANE};
     for (size_t g = 0; g < sizeof geometry / sizeof *geometry; g++) {

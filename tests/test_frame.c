@@ -89,7 +89,7 @@ Test(frame, random_headers_survive_the_round_trip) {
     }
 }
 
-/* UTC does not place samples, so a wrong one is no reason to refuse them. */
+/* UTC does not place samples, so a wrong UTC does not lead to refusal. */
 Test(frame, times_that_nobody_means_stay_harmless) {
     static const int64_t claimed[][2] = {{INT64_MAX, SONAR_UTC_MOST_NS},
                                          {INT64_MIN, -SONAR_UTC_MOST_NS},
@@ -360,7 +360,7 @@ Test(frame, a_spike_is_one_sample_alone_above_all_others_of_its_channel) {
             for (size_t s = 0; s < frame.samples; s++)
                 put(&frame, payload, k, s, (float)((double)below(2001) - 1000) / 100);
         size_t k = below(frame.channels), s = below(frame.samples), most = 1 + below(2);
-        for (size_t n = 0; n < most; n++) /* one, or two beside each other */
+        for (size_t n = 0; n < most; n++) /* one, or two next to each other */
             put(&frame, payload, k, (s + n) % frame.samples, trial & 2 ? -11000 : 9000);
         bool is = sonar_frame_has_spike(&frame, payload);
         cr_assert_eq(is, oracle_has_spike(&frame, payload));

@@ -77,7 +77,7 @@ Test(gate, places_and_foreign_bytes_are_given_back) {
         sonar_gate_give_back(gate, "b", 1, 0);
     }
     char owner[SONAR_OWNER_BYTES];
-    for (int i = 0; i < 8; i++) { /* all of them together */
+    for (int i = 0; i < 8; i++) { /* all together */
         snprintf(owner, sizeof owner, "user %d", i);
         cr_expect(sonar_gate_hold(gate, owner, 2048, now_ns));
     }
@@ -147,7 +147,7 @@ static hall open_hall(size_t places, const char *endpoint) {
     h.peers = sonar_peers_create(h.context, SONAR_PEERS_MOST, h.gate);
     cr_assert_eq(sonar_socket_open(h.context, &spec, "test", &h.socket, &err), SONAR_OK);
     wait_for_handshakes(h.socket);
-    const int every_subscribe = 1; /* those of a peer that is gone may still be there */
+    const int every_subscribe = 1; /* messages of a peer that has left may still be queued */
     zmq_setsockopt(h.socket, ZMQ_XPUB_VERBOSE, &every_subscribe, sizeof every_subscribe);
     cr_assert_eq(sonar_peers_watch(h.peers, h.socket, &err), SONAR_OK);
     cr_assert_eq(sonar_guard_bind(&guard, h.socket, h.endpoint, &err), SONAR_OK, "%s", err.text);
@@ -181,8 +181,8 @@ static void *reader(const hall *h, const char *topic) {
     return socket;
 }
 
-/* The owner of whose subscription comes next. libzmq subscribes again after a new connection when
- * the reader calls it. */
+/* The owner of the next subscription. libzmq subscribes again after a new connection when the
+ * reader calls it. */
 static void expect_subscription(hall *h, void *reader, const char *owner) {
     zmq_msg_t request;
     int bytes = -1;
@@ -221,7 +221,7 @@ Test(gate, readers_that_were_refused_come_back_by_themselves) {
     close_hall(&h);
 }
 
-/* Takes `count` subscriptions to what is no topic; false: somebody was hung up on. */
+/* Takes `count` subscriptions to undefined topics; false: a peer was disconnected. */
 static bool take_foreign(hall *h, void *reader, int count) {
     while (count) {
         zmq_pollitem_t item[] = {{.socket = h->socket, .events = ZMQ_POLLIN},
@@ -247,7 +247,8 @@ static void leave(hall *h, void *reader) {
     cr_assert_eq(sonar_peers_connected(h->peers), 0);
 }
 
-/* libzmq tells of the last end of a subscription only, so nothing is given back one by one. */
+/* libzmq reports only the last end of a subscription, so subscriptions are not released one by
+ * one. */
 Test(gate, foreign_bytes_are_given_back_with_their_connection) {
     enum { TOPICS = 16, BYTES = 100 };
     hall h = open_hall(8, NULL);

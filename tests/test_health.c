@@ -43,7 +43,7 @@ typedef struct patient {
 static void keep_line(void *ctx, sonar_level level, const char *where, const char *text) {
     patient *p = ctx;
     char place[64] = "health";
-    if (level == SONAR_WARN) /* the worst condition's code goes with it */
+    if (level == SONAR_WARN) /* the code of the worst condition is logged with it */
         snprintf(place, sizeof place, "health.%s",
                  sonar_condition_name(p->status.condition[0].code));
     cr_assert_str_eq(where, place);
@@ -359,14 +359,14 @@ Test(health, a_rate_that_is_right_again_is_forgotten_soon) {
     patient *p = well();
     look_for(p, 100);
     p->block[0].no_utc = true;
-    p->block[0].hz = 1; /* from the beginning: the count stands nearly still */
+    p->block[0].hz = 1; /* from the beginning: the count hardly increases */
     p->stream.block[0].end_sample = 0;
     p->stream.timeline++;
     p->stream.block[0].frames = 0, p->block[0].begun_ns = p->facts.now_ns;
     look_for(p, 10);
     cr_expect(find(p, SONAR_CONDITION_RATE));
     cr_expect(find(p, SONAR_CONDITION_WINDOWS_STALLED));
-    /* goes on at the right rate where it stood */
+    /* continues at the right rate where it stopped */
     p->block[0].hz = FS_HZ;
     p->block[0].begun_ns = p->facts.now_ns;
     look_for(p, 12);
@@ -435,7 +435,7 @@ Test(health, samples_that_came_before_are_told) {
     look(p), expect(p, "ok", "");
 }
 
-/* ---- what is there --------------------------------------------------------------------------- */
+/* ---- present channels and blocks ------------------------------------------------------------- */
 
 Test(health, channels_that_are_never_fed_are_listed) {
     patient *p = well();
@@ -472,7 +472,7 @@ Test(health, channels_that_lack_samples_are_listed_with_the_worst_share) {
 Test(health, a_loss_lasts_until_a_window_comes_without) {
     patient *p = well();
     p->config.specs.hop = p->config.specs.window_length =
-        100 * FS_HZ; /* none comes in this test by itself */
+        100 * FS_HZ; /* in this test none is due by itself */
     look(p);
     p->status.ingest.windows_dropped[SONAR_WINDOW_MISSING]++;
     for (int s = 0; s < 5; s++) {
@@ -527,7 +527,7 @@ Test(health, a_block_that_has_passed_is_not_told_of) {
 
 Test(health, a_block_far_behind_is_told_with_what_is_allowed) {
     patient *p = patient_of(2);
-    p->block[0].delay_s = 1; /* the first: order of blocks is no order of worth */
+    p->block[0].delay_s = 1; /* the first block: the order of blocks does not matter */
     look_for(p, 5);
     const sonar_condition *c = find(p, SONAR_CONDITION_BLOCKS_APART);
     cr_assert(c, "%s", p->status.text);
@@ -630,7 +630,7 @@ Test(health, the_time_of_an_old_recording_is_worth_a_notice) {
     look(p), expect(p, "degraded", "UTC is 100.0 days behind this machine's clock");
 }
 
-/* Its date is the recording's, and its pace is what --rate says. */
+/* Its date is the recording's, and its pace follows --rate. */
 Test(health, a_replay_is_not_judged_by_the_clock) {
     const double behind_s[] = {-30, 5, 3600, 100 * 86400.}, hz[] = {FS_HZ, FS_HZ / 2, 4 * FS_HZ};
     for (size_t i = 0; i < 4; i++)
@@ -844,7 +844,7 @@ Test(health, results_late_after_their_samples_are_told) {
     p->status.latency.last_us[2] = 14e6;
     look(p), expect(p, "degraded", "results lag 14.0 s behind their samples: load 1.00");
     cr_expect_float_eq(p->status.condition[0].limit, 2.762, 1e-9);
-    p->status.latency.last_us[2] = NAN; /* none came */
+    p->status.latency.last_us[2] = NAN; /* no value */
     look(p), expect(p, "ok", "");
     p->facts.busy_since_ns = p->facts.now_ns - 9 * second;
     look(p), expect(p, "degraded", "results lag 10.0 s behind their samples: load 1.00");
@@ -881,7 +881,7 @@ Test(health, a_stream_that_ended_late_waits) {
     judge(p), expect(p, "waiting", "no samples for 3.0 s");
 }
 
-/* ---- what digitisers say, and notices -------------------------------------------------------- */
+/* ---- flags of digitisers, and notices -------------------------------------------------------- */
 
 Test(health, rights_that_are_refused_are_notices_for_good) {
     static const sonar_rights refused = {.priority = "no priority 10", .memory = "not all locked"};
@@ -1198,7 +1198,7 @@ Test(channels, what_does_not_fit_is_counted_and_said) {
         cr_expect_eq(set.count, i + 1);
     }
     cr_expect_eq(set.ranges, SONAR_CHANNEL_RANGES_MOST);
-    sonar_channel_set_add(&set, 199, 1); /* beside one that was left out */
+    sonar_channel_set_add(&set, 199, 1); /* next to one that was left out */
     cr_expect_eq(set.last[set.ranges - 1], 30);
     sonar_channel_set_print(&set, text, sizeof text);
     cr_expect(strstr(text, "28, 30 and more"), "%s", text);

@@ -117,7 +117,7 @@ static void await_accepted(const sonar_ingest *ingest, uint64_t accepted) {
     }
 }
 
-/* Waits on the descriptor alone, as the pipeline does. */
+/* Waits only on the descriptor, as the pipeline does. */
 static void await_window(sonar_ingest *ingest, sonar_window *window) {
     struct pollfd poller = {.fd = sonar_ingest_fd(ingest), .events = POLLIN};
     do
@@ -303,7 +303,7 @@ static void block_and_lose_nothing(void) {
     void *context = zmq_ctx_new(), *socket;
     sonar_ingest *ingest = start_blocking(context, &endpoint, &socket);
     sonar_window window;
-    await_window(ingest, &window); /* taken and kept: the others must wait behind it */
+    await_window(ingest, &window); /* taken and kept, so that the others wait behind it */
     for (int i = 0; counters(ingest).windows_offered < 3; i++)
         usleep(1000);
     usleep(50000);
@@ -515,7 +515,7 @@ Test(ingest, silence_is_noticed_without_a_frame) {
     spec.silent_after_ms = 1;
     sonar_ingest *ingest = start(&spec);
     void *socket = digitiser(context, ZMQ_PUSH, endpoint);
-    send_frame(socket, 0, 4, 0, 50); /* one alone would make no block to be missed */
+    send_frame(socket, 0, 4, 0, 50); /* a single frame would not make a block that can be missed */
     send_frame(socket, 0, 4, 50, 50);
     await_frames(ingest, 2);
     for (int i = 0; counters(ingest).blocks_silent < 1; i++) {

@@ -35,7 +35,7 @@ struct scene {
     test_frame batch[BATCH_MOST]; /* frames that are sent at once */
     int64_t at_ns[BATCH_MOST];
     size_t batched, done[SIDES]; /* by each side */
-    uint64_t beside;             /* frames that several threads booked side by side */
+    uint64_t beside;             /* frames that several threads booked concurrently */
 };
 
 /* ---- comparisons ----------------------------------------------------------------------------- */

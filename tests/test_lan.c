@@ -119,7 +119,7 @@ Test(lan, the_tools_reach_the_daemon_with_one_option) {
 Test(lan, a_wrong_key_is_told_and_counted) {
     char text[8192];
     start("pull");
-    status("uptime_s", 0); /* it is there */
+    status("uptime_s", 0); /* the daemon runs */
     cr_expect_eq(shell(text, SIM "--key stranger.key_secret"), 2, "%s", text);
     cr_expect(strstr(text, "does not allow this key"), "%s", text);
     cr_expect_eq(shell(text, SIM "--key display.key_secret"), 2, "%s", text);
@@ -135,8 +135,8 @@ Test(lan, a_wrong_key_is_told_and_counted) {
     cr_expect_eq(shell(text, "sonar-watch --config sonard.yaml --key node.key_secret"), 2);
     cr_expect(strstr(text, "names no server-key"), "%s", text);
     cr_expect_eq(status("frames.peers.failed.unknown_key", 2), 2);
-    double plain =
-        0; /* the plain one is told the mechanism, and may hang up before it has told its own */
+    double plain = 0; /* the plain one receives the mechanism, and may be disconnected before it has
+                         sent its own */
     for (int i = 0; i < 10 && plain < 1; i++) {
         plain = status("frames.peers.failed.wrong_mechanism", 0) +
                 status("frames.peers.failed.unfinished", 0);

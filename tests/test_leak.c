@@ -11,7 +11,7 @@
 
 static const double radians = M_PI / 180;
 
-/* The line of 33 of a towed array, with gaps and tapers, and arrays that are no lines. */
+/* The line of 33 sensors of a towed array, with gaps and tapers, and arrays that are not lines. */
 #define TOWED "geometry: {line: {sensors: 33, spacing_m: 0.858}}"
 
 static const struct {
@@ -123,7 +123,7 @@ Test(leak, a_quieter_ship_is_listed_beside_a_louder_one, .timeout = 600) {
         bins b = open_array(i);
         int found = count_quieter(&b, circle ? 4 : 8, false);
         cr_expect_geq(found, 32, "%s: %d of 40", arrays[i].array, found);
-        found = count_quieter(&b, 16, true); /* in all of the band, beside a tone */
+        found = count_quieter(&b, 16, true); /* in the whole band, beside a tone */
         cr_expect_geq(found, 36, "%s: %d of 40 beside a tone", arrays[i].array, found);
         bins_close(&b);
     }

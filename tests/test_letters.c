@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* A letter's way, of two ranks in one thread: who calls a collective function first leaves there
+/* A letter between two ranks in one thread: the rank that calls a collective function first stores
  * what the other takes. */
 #include <criterion/criterion.h>
 #include <string.h>
@@ -40,7 +40,7 @@ static void hold(void *ctx) {
 
 static void open_ranks(struct rank rank[2]) {
     memset(shared, 0, sizeof shared);
-    for (size_t r = 2; r-- > 0;) { /* the other one has said how much room it needs */
+    for (size_t r = 2; r-- > 0;) { /* the other rank has announced how much room it needs */
         rank[r] = (struct rank){.cluster = {.ops = &ops, .place = {.rank = r, .ranks = 2}},
                                 .when_held = (sonar_outcome)-1};
         caller = r;

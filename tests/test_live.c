@@ -637,7 +637,7 @@ Test(live, scans_change_where_their_number_stays) {
     line_close(&started);
 }
 
-/* The log level is no part of a window, but the version is. */
+/* The log level does not affect windows, but the version changes with it. */
 Test(live, the_log_says_more_or_less) {
     static line l;
     sonar_error err = {0};
@@ -841,7 +841,7 @@ static void write_speed(const box *box, int speed, char version[72]) {
     rename(box_path(box, "next.yaml"), box_path(box, "sonard.yaml"));
 }
 
-/* Every window comes, with matching speed and version. */
+/* Every window is published, with matching speed and version. */
 Test(live, reloads_under_a_running_feed_lose_no_window, .timeout = 600) {
     static char version[RELOADS + 1][72];
     char in[128], out[128];

@@ -62,8 +62,8 @@ static pid_t start(rig *rig, int stderr_fd) {
     _exit(127);
 }
 
-/* Fills the pipe without changing how the daemon writes to it: O_NONBLOCK belongs to both ends'
- * descriptions, so it is taken back. */
+/* Fills the pipe without changing how the daemon writes to it: O_NONBLOCK affects both ends, so it
+ * is reset. */
 static void fill(int fd) {
     char junk[4096] = {0};
     int flags = fcntl(fd, F_GETFL);
@@ -179,7 +179,7 @@ Test(log, standard_error_closed_at_start_is_not_given_to_anything_else) {
     rig.daemon = start(&rig, -1);
     subscriber s = subscribe(rig.out, "status", NULL);
     expect_status(&s, 0, "without standard error");
-    kill(rig.daemon, SIGHUP); /* has something to say */
+    kill(rig.daemon, SIGHUP); /* this causes a log line */
     expect_status(&s, 1, "without standard error, having spoken");
     snprintf(link, sizeof link, "/proc/%d/fd/2", (int)rig.daemon);
     cr_assert_gt(readlink(link, to, sizeof to - 1), 0);
@@ -190,7 +190,7 @@ Test(log, standard_error_closed_at_start_is_not_given_to_anything_else) {
     box_close(&rig.box);
 }
 
-/* ---- what peers make it say ------------------------------------------------------------------ */
+/* ---- lines that peers cause ------------------------------------------------------------------ */
 
 /* `count` requests whose verb is not known, and and the answer to each. */
 static void send_wrong_verbs(const rig *rig, const char *verb, int count) {

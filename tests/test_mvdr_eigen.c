@@ -218,7 +218,7 @@ Test(mvdr_eigen, jacobi_on_lapack_types) {
         }
 }
 
-/* ---- eigenvalues alone ----------------------------------------------------------------------- */
+/* ---- eigenvalues without eigenvectors -------------------------------------------------------- */
 
 static double frobenius(size_t n, const cplx *a) {
     double sum = 0;

@@ -202,7 +202,7 @@ Test(nav, headings_that_come_together_are_no_turn) {
     sonar_nav_destroy(nav);
 }
 
-/* Far more values than are kept; the wrap of the ring and of the circle. */
+/* Far more values than are kept, across the ends of the ring and of the circle. */
 Test(nav, a_long_turn_is_followed) {
     sonar_nav *nav = open_nav(3);
     for (int i = 0; i < 5000; i++) {
@@ -375,7 +375,7 @@ Test(nav, a_serial_line_is_raw_and_as_fast_as_configured) {
     }
 }
 
-/* A line comes in pieces, begins in the middle of a sentence and is disturbed. */
+/* A line arrives in pieces, begins in the middle of a sentence and is disturbed. */
 Test(nav, sentences_come_over_a_serial_line) {
     instrument it = plug_in();
     sonar_nav *nav = listen_to(it.line, 4800);
@@ -383,7 +383,7 @@ Test(nav, sentences_come_over_a_serial_line) {
     char junk[700];
     memset(junk, '\xa5', sizeof junk - 1);
     junk[sizeof junk - 1] = '\0';
-    say(&it, ".07,T*19\r\n"); /* the rest of one */
+    say(&it, ".07,T*19\r\n"); /* the rest of a sentence */
     cr_expect(await(nav, SONAR_NAV_MALFORMED, 1));
     static const char *const piece[] = {"$HEH", "DT,27", "4.07,T", "*1", "9", "\r", "\n"};
     for (size_t i = 0; i < sizeof piece / sizeof *piece; i++) {
@@ -416,7 +416,7 @@ Test(nav, a_serial_line_that_was_lost_is_opened_again) {
     for (uint64_t times = 1; times <= 3; times++) {
         say(&it, "$HEHDT,274.07,T*19\r\n");
         cr_assert(await(nav, SONAR_NAV_TAKEN, times), "time %llu", (unsigned long long)times);
-        say(&it, "$HEHDT,27"); /* half a sentence does not go with the next one */
+        say(&it, "$HEHDT,27"); /* half a sentence is not joined with the next one */
         close(it.fd);
         unlink(name);
         it = plug_in();

@@ -189,7 +189,7 @@ Test(navigation, a_fixed_source_keeps_its_true_bearing_through_a_turn, .timeout 
     rig_close(&r);
 }
 
-/* Without any heading bearings are in the array frame, and all messages say so. */
+/* Without any heading bearings are in the array frame, and all messages state this. */
 Test(navigation, a_heading_that_does_not_come_is_named, .timeout = 600) {
     static rig r;
     message m;
@@ -215,7 +215,7 @@ Test(navigation, a_heading_that_does_not_come_is_named, .timeout = 600) {
     rig_close(&r);
 }
 
-/* By hand: it holds until another one comes. */
+/* A heading set by hand applies until another one is received. */
 Test(navigation, sonarctl_tells_where_the_ship_is, .timeout = 600) {
     static rig r;
     message m;

@@ -89,7 +89,7 @@ Test(endpoint, localhost_is_a_place_to_listen_and_to_connect) {
     snprintf(endpoint, sizeof endpoint, "tcp://localhost:%d", port);
     for (int i = 0; sonar_endpoint_bind(pull, endpoint, &err) != SONAR_OK; i++) {
         cr_assert(i < 1000 && strstr(err.text, "in use"), "%s", err.text);
-        usleep(1000); /* until the probe is gone */
+        usleep(1000); /* until the probe has disconnected */
     }
     cr_assert_eq(sonar_endpoint_connect(push, endpoint, &err), SONAR_OK, "%s", err.text);
     zmq_setsockopt(pull, ZMQ_RCVTIMEO, &wait_ms, sizeof wait_ms);
@@ -123,7 +123,7 @@ enum { LETTERS = 40, LETTER_BYTES = 1000 }; /* more than libzmq keeps, and less 
 
 typedef struct hasty {
     const char *endpoint;
-    atomic_bool gone; /* as far as libzmq goes */
+    atomic_bool gone; /* as far as libzmq reports */
     bool all_read;
 } hasty;
 
@@ -204,7 +204,7 @@ Test(sockets, a_sender_waits_no_longer_than_its_time_or_than_a_stop) {
         snprintf(endpoint, sizeof endpoint, "tcp://127.0.0.1:%d", port);
         cr_assert_eq(zmq_bind(publisher, endpoint), 0);
         const int peer = dial_in_silence(port);
-        for (; held.count == 0; usleep(1000)) /* until it has been let in */
+        for (; held.count == 0; usleep(1000)) /* until it was admitted */
             sonar_connections_hold(&held, &publisher, 1, true);
         zmq_close(publisher);
         cr_expect_not(sonar_connections_release(&held, end[i].timeout_ms, &end[i].stop));

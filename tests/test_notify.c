@@ -137,7 +137,7 @@ Test(notify, a_start_that_fails_says_why_and_is_never_ready) {
     rig_stop(&rig, 3);
 }
 
-/* The status still comes once a second: the control thread runs, the data thread hangs. */
+/* The status is still published once a second: the control thread runs, the data thread hangs. */
 Test(notify, a_hung_data_thread_starves_the_watchdog) {
     rig rig = rig_open();
     int hungry = 0;

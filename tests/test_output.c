@@ -458,7 +458,7 @@ Test(output, mvdr_turns_by_the_heading_of_its_own_middle) {
     end();
 }
 
-/* Unknown heading: the array's own frame, and the header says so. */
+/* Unknown heading: the array's own frame, as stated in the header. */
 Test(output, without_a_heading_spectra_stay_in_the_array_frame) {
     make();
     scene.spec.true_bearings = true;
@@ -758,7 +758,7 @@ Test(output, status_has_every_counter) {
 Test(output, the_last_status_is_repeated_for_a_newcomer) {
     make(), go();
     sonar_status status = status_of(1);
-    sonar_output_post_status(output, &status); /* without subscribers: not sent, but kept */
+    sonar_output_post_status(output, &status); /* without subscribers: kept, but not sent */
     void *first = subscribe("status", SONAR_WANT(SONAR_STATUS));
     output_message message = receive(first);
     /* The post may have been processed before or after the subscription; in both cases it arrives.

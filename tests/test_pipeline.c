@@ -680,7 +680,7 @@ static void await_counts(feed *feed, uint64_t windows, sonar_percentiles *latenc
     } while (
         (latency->count < windows || status->latency_part[SONAR_LATENCY_OTHER].count < windows) &&
         sonar_monotonic_ns() < until_ns);
-    sonar_pipeline_read_times(feed->pipeline, status); /* it came while they were read */
+    sonar_pipeline_read_times(feed->pipeline, status); /* it was received while they were read */
 }
 
 static void check_latency_parts(const sonar_backend *backend, const char *ingest) {

@@ -70,7 +70,7 @@ Test(pool, once_cancelled_no_task_begins) {
         cr_assert_eq(sonar_pool_create(workers, NULL, &early.pool, NULL), SONAR_OK);
         cr_expect(!sonar_pool_cancelled(early.pool));
         sonar_pool_parallel(early.pool, MANY, cancel_after_some, &early);
-        int done = atomic_load(&early.done); /* those that had begun, one a worker, are finished */
+        int done = atomic_load(&early.done); /* tasks that had begun, one a worker, are finished */
         cr_expect(done >= ENOUGH && done < ENOUGH + (int)workers, "%d", done);
         cr_expect(sonar_pool_cancelled(early.pool));
         sonar_pool_parallel(early.pool, MANY, cancel_after_some, &early);

@@ -48,7 +48,7 @@ static sonar_config *write_line(size_t sensors, bool long_) {
     return config;
 }
 
-/* Two ranks, of which the other has reported more. */
+/* Two ranks; the other one has reported more. */
 static sonar_code share(const void *mine, size_t size, void *all, sonar_error *err) {
     size_t room[2];
     (void)err;

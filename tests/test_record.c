@@ -77,7 +77,7 @@ static void *listen_to(const rig *rig, const char *const *topic) {
     return socket;
 }
 
-/* Ready and known to the daemon: its status has come. */
+/* Waits until the client is ready and known to the daemon: its status was received. */
 static void rig_start(rig *rig, const char *const *topic) {
     rig->daemon =
         process_start(&rig->box, "sonard.log", "sonard", box_path(&rig->box, "sonard.yaml"), NULL);
@@ -344,7 +344,7 @@ static cJSON *status_with(rig *rig, const char *path, double value) {
     return head;
 }
 
-/* Until the status says of the recorder whether it records. */
+/* Waits until the status reports whether the recorder records. */
 static void await_recording(rig *rig, bool on) {
     bool is = !on;
     for (int i = 0; i < 60 && is != on; i++) {
@@ -558,8 +558,8 @@ Test(record, a_disk_that_is_too_slow_costs_samples_and_no_window) {
     rig_free(&rig);
 }
 
-/* A file system with errors is often mounted for reading only, in the middle of it. Nothing of what
- * was written is spoilt, and a command begins anew when the disk is well. */
+/* A file system with errors is often remounted read-only while in use. Written data stay intact,
+ * and a command starts recording again when the disk works. */
 Test(record, a_disk_that_cannot_be_written_to_stops_the_recording_alone) {
     static const char *const kind[] = {"raw", "spectra"};
     for (int i = 0; i < 2; i++) {

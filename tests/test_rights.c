@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Real-time priority and locked memory: if the system grants them the daemon has them, read back
- * from /proc; if it refuses them the daemon says why and works without. Each test runs in its own
- * process, whose limits and capabilities the daemon inherits. */
+ * from /proc; if it refuses them the daemon reports why and works without them. Each test runs in
+ * its own process, whose limits and capabilities the daemon inherits. */
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <errno.h>
@@ -94,7 +94,7 @@ static rig rig_start(void) {
     return rig;
 }
 
-/* It processes samples, and the status after that is kept. */
+/* It processes samples, and the later status is kept. */
 static void rig_work(rig *rig) {
     digitiser d = digitiser_open(rig->in, 8, 0, 8, FRAME);
     digitiser_send(&d, FRAMES);

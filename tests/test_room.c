@@ -125,7 +125,7 @@ static bool is_too_much(const char *where) {
 Test(room, of_a_small_group_peers_hold_less, .init = begin, .fini = end) {
     put_machine();
     put("/proc/self/cgroup", "0::/sonard.service\n");
-    put("/sys/fs/cgroup/sonard.service/memory.max", "209715200\n"); /* 200 MiB: 25 beside */
+    put("/sys/fs/cgroup/sonard.service/memory.max", "209715200\n"); /* 200 MiB: 25 MiB remain */
     cr_expect(is_too_much(root));
     put("/sys/fs/cgroup/sonard.service/memory.max", "max\n");
     cr_expect(!is_too_much(root));

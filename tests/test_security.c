@@ -155,7 +155,7 @@ static void begin(void) {
 
 TestSuite(security, .init = begin, .timeout = 600);
 
-/* ---- who is let in --------------------------------------------------------------------------- */
+/* ---- admitted peers -------------------------------------------------------------------------- */
 
 Test(security, the_right_key_sends_and_no_other) {
     server s = open_server(ZMQ_PULL, SONAR_SENDERS);
@@ -230,7 +230,7 @@ Test(security, nobody_is_let_in_without_the_handler) {
     close_server(&s);
 }
 
-/* ---- who is not ------------------------------------------------------------------------------ */
+/* ---- refused peers --------------------------------------------------------------------------- */
 
 Test(security, each_failure_is_counted_by_its_cause) {
     enum { EACH = 20 };
@@ -266,7 +266,7 @@ Test(security, each_failure_is_counted_by_its_cause) {
             cr_expect(zmtp_greet(fd[i], "CURVE"));
             zmtp_part(fd[i], i, 200, false, 1000);
             break;
-        case 5: /* half a handshake, then gone */
+        case 5: /* half a handshake, then the connection is closed */
             cr_expect(zmtp_greet(fd[i], "CURVE"));
             cr_expect(zmtp_curve_hello(fd[i], key));
             close(fd[i]);

@@ -204,7 +204,7 @@ static void expect_windows(uint64_t from, uint64_t end) {
 
 /* ---- samples --------------------------------------------------------------------------------- */
 
-/* Every other frame comes over the socket, so that both ways have to agree exactly. */
+/* Every second frame arrives over the socket, so that both ways have to agree exactly. */
 static void mix(size_t threads) {
     enum { FRAMES = 61 };
     start_ingest(threads);
@@ -464,7 +464,7 @@ Test(shared, has_room_for_so_much_and_no_more, .init = set_up, .fini = tear_down
     sonar_lender_destroy(second);
 }
 
-/* An answer and the page that came with it, -1: none. */
+/* An answer and the page that was sent with it, -1: none. */
 static int take_answer(int peer, sonar_segment_answer *answer) {
     int page = -1;
     _Alignas(struct cmsghdr) char room[CMSG_SPACE(sizeof page)];
@@ -552,8 +552,8 @@ static void die_in_the_middle(uint64_t frames) {
     kill(getpid(), SIGKILL);
 }
 
-/* Forks while this process has one thread, since a child would keep locks of other threads for
- * ever. The child waits for the daemon's folder, whose name comes through a pipe. */
+/* Forks while this process has one thread, because a child would keep locks of other threads for
+ * ever. The child waits for the daemon's folder, whose name it gets through a pipe. */
 static pid_t fork_digitiser(uint64_t frames, int *go) {
     int pipes[2];
     cr_assert(pipe(pipes) == 0);

@@ -84,7 +84,7 @@ static bool deal_with(node *n, uint64_t message, double now_s) {
     return counters(n).frames_dropped[SONAR_FRAME_SHED] == before;
 }
 
-/* Message k comes into the queue at arrival_s(k); the thread deals with one after the other. */
+/* Message k enters the queue at arrival_s(k); the thread processes one after the other. */
 static void run(node *n, double seconds) {
     static uint64_t queue[QUEUED_MOST];
     size_t queued = 0, oldest = 0;
@@ -188,7 +188,7 @@ Test(shed, fast_enough_node_gives_nothing_up) {
     }
 }
 
-/* A shrinking backlog is no overload, even if frames are very late. */
+/* A shrinking backlog is not an overload, even if frames are very late. */
 Test(shed, backlog_after_a_pause_is_worked_off) {
     node n = make(1, 0.6, SONAR_DROP_OLDEST);
     n.stall_begin_s = 20;
@@ -199,7 +199,7 @@ Test(shed, backlog_after_a_pause_is_worked_off) {
     sonar_assembler_destroy(n.assembler);
 }
 
-/* Decided by the header alone: the rest of a dropped frame is not read. */
+/* The header alone decides: the rest of a dropped frame is not read. */
 Test(shed, boundaries_are_those_of_whole_windows) {
     sonar_shed shed;
     sonar_shed_init(&shed, FS_HZ, 1, 100);

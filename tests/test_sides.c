@@ -100,7 +100,7 @@ static sonar_sides *open_sides(void) {
     return sides;
 }
 
-/* ---- what a turn tells ----------------------------------------------------------------------- */
+/* ---- evidence of a turn ---------------------------------------------------------------------- */
 
 /* A leg, a turn by 40 degrees, a leg; ships to both sides, at all angles but those near the axis.
  * At the end every ship that is seen is on its side, with its bearing first. */
@@ -248,7 +248,7 @@ Test(sides, a_turn_corrects_what_was_told) {
     sonar_sides_destroy(sides);
 }
 
-/* ---- what tells nothing ---------------------------------------------------------------------- */
+/* ---- no evidence ----------------------------------------------------------------------------- */
 
 Test(sides, a_straight_course_tells_nothing) {
     sea s = {.scan = line_at(0, 0),

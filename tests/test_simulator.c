@@ -105,8 +105,8 @@ static const double spread_out[][3] = {{0, 0, 0},       {0.7, 0, 0},    {-47.6, 
                                        {60, 0, 0}};
 enum { SPREAD_OUT = sizeof spread_out / sizeof *spread_out };
 
-/* Every sensor's samples compared with the process at the exact times. The process is heard
- * undelayed by an array of one sensor from a source at rest far off with the same random stream. */
+/* Compares every sensor's samples with the process at the exact times. An array of one sensor
+ * receives the process without delay from a distant source at rest with the same random stream. */
 static void check_delays(const sim_source *moving, uint64_t first) {
     enum { N = 1000, MARGIN = 1200 };
     sim_scene scene = empty_scene();
@@ -516,7 +516,7 @@ typedef struct receiver {
     size_t messages;
 } receiver;
 
-/* Receives until no message has come for a while after the first. */
+/* Receives until no message has arrived for a while after the first. */
 static void *receive(void *arg) {
     receiver *r = arg;
     uint8_t header[128];
@@ -1362,7 +1362,7 @@ Test(simulator, sigmf_data_sets_that_cannot_be_played_are_refused) {
     }
 }
 
-/* Opens 24 bytes as a recording whose side file says `side`. */
+/* Opens 24 bytes as a recording with the side file `side`. */
 static sonar_code open_with_side(const char *side_text, int *format, sonar_error *err) {
     char path[64], side[64];
     snprintf(path, sizeof path, "/tmp/sonar-side-%d.raw", (int)getpid());

@@ -204,7 +204,7 @@ Test(stop, in_the_middle_of_a_long_window) {
     box_close(&rig.box);
 }
 
-/* A terminal that closes, or an operator who wants the file read again. */
+/* A terminal that closes, or an operator who wants the file to be read again. */
 Test(stop, sighup_is_answered_in_the_log_and_ends_nothing) {
     rig rig = rig_open(8, 1024, "drop_oldest");
     for (int i = 0; i < 10000 && !handles_sigterm(rig.daemon); i++)

@@ -832,7 +832,7 @@ Test(train, a_quick_device_is_chosen_after_training) {
     assert_says(&box, "cpu.test.cpu", true);
     cr_assert_eq(sonard(&box, "--explain"), 0);
     assert_says(&box, "backend: test (a device): trained: every stage on test: ", true);
-    runtime_line(&box, "/nowhere", runtime); /* the device is taken out */
+    runtime_line(&box, "/nowhere", runtime); /* a device that is not available */
     write_config(&box, 6, runtime);
     cr_assert_eq(sonard(&box, "--explain"), 0);
     assert_says(&box, "gpu was 'a device' and is 'none'", true);
@@ -931,7 +931,7 @@ Test(train, a_name_in_the_configuration_is_not_mixed) {
     box_close(&box);
 }
 
-/* Every placement is an engine that runs, and all of them are timed. */
+/* Every placement is a running engine, and all of them are timed. */
 Test(train, every_placement_is_timed) {
     box box = box_open();
     char runtime[400];
@@ -954,8 +954,8 @@ Test(train, every_placement_is_timed) {
     box_close(&box);
 }
 
-/* If the table is not a regular file of our own, or missing, the log says so and the rule decides.
- */
+/* If the table is missing or not a regular file of this user, the log says so and the built-in rule
+ * applies. */
 Test(train, a_table_that_is_not_to_be_trusted_changes_nothing) {
     box box = box_open();
     char runtime[400], path[96];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* A viewer that receives nothing says why, both in a terminal and as lines. */
+/* A viewer that receives nothing prints the reason, both in a terminal and as lines. */
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -161,7 +161,7 @@ static void expect_reason(const char *key, const char *reason, void (*meanwhile)
     }
 }
 
-/* It ends by itself with 1, having said why outside the picture. */
+/* It ends by itself with 1, after it has printed the reason outside the picture. */
 static void expect_end(const char *key, const char *reason) {
     int code;
     for (int at_tty = 0; at_tty < 2; at_tty++) {
@@ -183,7 +183,7 @@ Test(waiting, that_no_daemon_is_there) {
 }
 
 Test(waiting, that_this_user_may_not_connect) {
-    if (geteuid() == 0) /* who may everything */
+    if (geteuid() == 0) /* root has all permissions */
         cr_skip_test("root is refused nothing");
     snprintf(endpoint, sizeof endpoint, "ipc://%s", box_path(&folder, "out"));
     publish_at(endpoint, NULL);
@@ -211,7 +211,7 @@ static void spend_on(void) {
         sonar_gate_pay(gate, refused, false, now_ns);
 }
 
-/* A viewer that the gate refuses says so, and also when it has been admitted. */
+/* A viewer that the gate refuses reports this, and also when it has been admitted. */
 static void expect_gate(const char *at, const char *owner) {
     publish_at(at, NULL);
     for (int at_tty = 0; at_tty < 2; at_tty++) {

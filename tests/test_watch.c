@@ -558,7 +558,7 @@ Test(watch, a_silent_daemon_shows) {
         cr_assert_null(strstr(dead.data, "█"), "%s", dead.data);
         cr_assert_null(strstr(dead.data, "ok  frames"), "%s", dead.data);
         cr_assert_null(strstr(dead.data, "48;5;"), "%s", dead.data);
-        view.status = NULL; /* none ever came */
+        view.status = NULL; /* no status was received */
         view.result_s = NAN;
         watch_render(&view, 80, 24, &back);
         line_with(&back, "NOTHING for 14 s from tcp://here:1: is sonard running there?");
@@ -765,7 +765,7 @@ static bool publish_large(void *pub, unsigned long seq) {
     return true;
 }
 
-/* Binds a publisher that says when its buffers are full. */
+/* Binds a publisher that reports when its buffers are full. */
 static void *large_publisher(void *context, const char *endpoint) {
     void *pub = zmq_socket(context, ZMQ_XPUB);
     int zero = 0, one = 1, few = 10;
@@ -842,7 +842,7 @@ Test(watch, it_survives_that_nobody_reads_it, .timeout = 600) {
     sleep(5); /* three heartbeats, had it any */
     FILE *lines = fdopen(output, "r");
     stopped_at = seq;
-    pub = large_publisher(context, endpoint); /* it has come back */
+    pub = large_publisher(context, endpoint); /* it is bound again */
     for (zmq_pollitem_t item = {NULL, output, ZMQ_POLLIN, 0}; last < stopped_at;) {
         seq += publish_large(pub, seq);
         if (zmq_poll(&item, 1, 10) > 0)
@@ -924,8 +924,8 @@ static int left_with(void) {
     return code;
 }
 
-/* Keys react at once, and the picture says that no data come; then it is ended in different ways.
- */
+/* Keys react at once, and the picture shows that no data arrive; then it is ended in different
+ * ways. */
 static void enter_and_draw(void) {
     start_in_terminal();
     await_text(SCREEN_ON);

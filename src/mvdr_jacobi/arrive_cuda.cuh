@@ -42,8 +42,8 @@ __global__ void take(view v, arrivals in, uint32_t skip) {
     }
 }
 
-/* Advances the ring by the snapshots that were taken, after all who need their places. One thread.
- */
+/* Advances the ring by the snapshots that were taken, after all kernels that need their places. One
+ * thread. */
 __global__ void move_on(view v, uint32_t count) {
     v.ring->next = (uint32_t)(((uint64_t)v.ring->next + count) % v.length);
     v.ring->filled = (uint32_t)min((uint64_t)v.ring->filled + count, (uint64_t)v.length);

@@ -150,8 +150,8 @@ static void renew(mvdr_stage *stage, size_t bin, int64_t offset, mvdr_scratch *s
 
 /* ---- what comes ------------------------------------------------------------------------------ */
 
-/* Forgetting in sensor space: R <- alpha R + (1 - alpha) x x^H over all sensors, whoever is used.
- */
+/* Forgetting in sensor space: R <- alpha R + (1 - alpha) x x^H over all sensors, masked ones
+ * included. */
 static void fade(mvdr_stage *stage, size_t bin, const sonar_c32 *x, mvdr_scratch *scratch) {
     const double alpha = stage->spec.alpha;
     double *r = stage->covariance + bin * mvdr_triangle(stage->spec.sensors);

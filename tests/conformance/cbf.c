@@ -337,7 +337,7 @@ void cbf_case_sixty_is_not_a_hundred_and_twenty(site *site) {
     cbf_line(&f, 1);
     cbf_scan(&f, 0, 1);
     cbf_start(&f);
-    for (size_t b = 0; b < 21; b++) /* written out: element +x hears a wave from ahead first */
+    for (size_t b = 0; b < 21; b++) /* written out: element +x receives a wave from ahead first */
         for (size_t k = 0; k < 32; k++) {
             double early = f.position[3 * k] * 0.5 / CBF_SPEED_MPS;
             double phase = 2 * M_PI * (70 + (double)b) * 8000 / 1024 * early;

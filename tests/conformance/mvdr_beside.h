@@ -31,8 +31,8 @@ void beside_begin_following(beside *b, site *site, const sonar_mvdr_spec *spec);
 /* Expects that the two never differed. */
 void beside_end(beside *b);
 
-/* Runs one window; `judged`: also on the other stage, with the snapshots that it has not had yet.
- */
+/* Runs one window; `judged`: also on the other stage, with the snapshots that it has not received
+ * yet. */
 void beside_window(beside *b, size_t count, const sonar_c32 *x, bool judged);
 /* Runs a whole block; runs `count` windows of one new snapshot each. */
 void beside_fill(beside *b, const mvdr_wave *waves, size_t n, uint64_t seed);
@@ -42,9 +42,9 @@ void beside_both(beside *b, const sonar_c32 *x);
 /* Compares both for the last window, and at points off the grid. */
 void beside_compare(beside *b);
 
-/* Expects that bin 0 used an updated inverse in more than this share of the windows. If it cannot
- * be read, it is seen from the bits with the rule trace, whose loading changes with every window,
- * unless float32 hides it: in a fourth of the windows. */
+/* Expects that bin 0 used an updated inverse in more than this share of the windows. If the number
+ * cannot be read, it follows from the bits with the rule trace, whose loading changes with every
+ * window, unless float32 hides it: in a fourth of the windows. */
 void beside_expect_followed(const beside *b, double share);
 /* Expects this number of windows, if it can be read. */
 void beside_expect_age(const beside *b, size_t bin, unsigned age);

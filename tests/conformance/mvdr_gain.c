@@ -51,7 +51,7 @@ static void expect_limited(const mvdr_fixture *f, size_t count, const sonar_c32 
     free(d);
 }
 
-/* While the block fills, and then masked. evaluate says the same. */
+/* Tested while the block fills, and then with masked sensors. evaluate must give the same. */
 static void one_scene(site *site, const sonar_mvdr_spec *spec, size_t count) {
     mvdr_fixture f;
     const size_t n = spec->sensors, first = count / 3 + 1;

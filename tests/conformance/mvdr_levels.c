@@ -201,7 +201,7 @@ MVDR_CASE(level_without_loading) {
     site_expect(site, fabs(plain.share - 25 / 48.0) <= 1e-4, "share %g", plain.share);
 }
 
-/* The share by the eigenvalues of the oracle, of which only as many as snapshots are more than
+/* The share by the oracle's eigenvalues. Only as many of them as snapshots are more than
  * rounding. */
 static double oracle_share(const mvdr_fixture *f, size_t snapshots, const sonar_c32 *x) {
     const size_t n = f->spec.sensors;
@@ -219,9 +219,8 @@ static double oracle_share(const mvdr_fixture *f, size_t snapshots, const sonar_
     return (left + fmin(quiet / left, left)) / (double)snapshots;
 }
 
-/* From fewer snapshots than sensors, in sensor space, beside loud ships and with hardly any
- * loading, a source's power shows by a ten-thousandth, which a difference of traces cannot
- * resolve. */
+/* With fewer snapshots than sensors, in sensor space, loud ships and hardly any loading, P shows
+ * only a ten-thousandth of a source's power, which a difference of traces cannot resolve. */
 static void expect_share(site *site, size_t sensors, sonar_loading rule, double eps,
                          double level_db) {
     const size_t snapshots = sensors * 3 / 4, windows = 6;

@@ -5,7 +5,7 @@
 
 #include "mvdr.h"
 
-/* Three ships, of which two are loud. */
+/* Three ships, two of them loud. */
 static const mvdr_wave SHIPS[] = {{50.5, 40}, {81, 20}, {120, 10}};
 
 /* The oracle's eigenvalues of a bin that has seen these snapshots, as many as it has sensors. */
@@ -222,9 +222,9 @@ MVDR_CASE(dominant_modes) {
         }
 }
 
-/* A ship of 20 dB, with the level corrected and without: what the share of docs/mvdr.md says at the
- * ship, the noise where there is none; within 0.7 dB of 60 bins' mean. A number of modes that is
- * wrong by two changes the median's noise by less than the scatter. */
+/* A ship of 20 dB, with and without corrected level: at the ship the level by the share of
+ * docs/mvdr.md, elsewhere the noise; within 0.7 dB of the mean over 60 bins. If the number of modes
+ * is wrong by two, the median's noise changes by less than the scatter. */
 MVDR_CASE(dominant_modes_levels) {
     enum { BINS = 60, T = 36, SHIP = 12, EMPTY = 30 };
     static const size_t sizes[][2] = {{32, 16}, {32, 32}, {32, 128}};

@@ -118,7 +118,8 @@ MVDR_CASE(music) {
         one_scene(site, &spec, 60);
         spec = music_spec(80, 30, 0.4, sources[k]);
         one_scene(site, &spec, 30);
-        spec = music_spec(24, 12, 0, sources[k]); /* beside dominant modes, of another number */
+        spec =
+            music_spec(24, 12, 0, sources[k]); /* together with dominant modes, of another number */
         spec.dmr = 2;
         one_scene(site, &spec, 12);
     }
@@ -333,7 +334,7 @@ MVDR_CASE(impossible_music) {
     mvdr_fixture f;
     spec.music = -2, mvdr_refused(site, "-2 sources", &spec);
     spec.music = SONAR_MODES_COUNTED, mvdr_refused(site, "sources are not counted", &spec);
-    for (int on = 0; on < 2; on++) { /* of another length, and where there is none */
+    for (int on = 0; on < 2; on++) { /* of another length, and without MUSIC */
         spec.music = on;
         mvdr_open(&f, site, &spec);
         const sonar_work work = mvdr_work(&f);

@@ -175,7 +175,7 @@ MVDR_CASE(near_field_of_a_tone) {
     mvdr_close(&f);
 }
 
-/* ---- what is made for whom ------------------------------------------------------------------- */
+/* ---- computed only on request ---------------------------------------------------------------- */
 
 static void run_for(mvdr_fixture *f, uint32_t outputs, const sonar_c32 *x) {
     sonar_work work = mvdr_work(f);
@@ -297,7 +297,7 @@ MVDR_CASE(near_field_beside_a_ship) {
     site_expect(site, conventionally[masked] > 10 * conventionally[CELL],
                 "the conventional near field is not masked: %g and %g", conventionally[masked],
                 conventionally[CELL]);
-    double beside = 0; /* of the same bearing at other ranges */
+    double beside = 0; /* in the same bearing at other ranges */
     for (size_t r = 0; r < R; r++)
         if (r != CELL / T)
             beside = fmax(beside, adaptive[r * T + CELL % T]);

@@ -234,7 +234,7 @@ static void expect_share(crowd *c, size_t i) {
     }
 }
 
-/* The mean over all bins that have sources, of which each share has that of its own. */
+/* The mean over all bins that have sources; each share has the mean over its own bins. */
 static void expect_music(crowd *c) {
     site *site = c->f.site;
     double count = 0, sum[DIRECTIONS] = {0};

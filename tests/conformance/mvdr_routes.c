@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Which routes of mvdr_jacobi/route.h each case takes, so that no route is untested and none is
- * taken unseen. A word with a question mark: bins of it may take it, by rounding or because their
- * inverse cannot be updated. */
+/* Which routes of mvdr_jacobi/route.h each case takes, so that every route is tested and an
+ * unexpected route is noticed. A question mark after a word: some bins may take it, because of
+ * rounding or because their inverse cannot be updated. */
 #include "mvdr.h"
 
 #include <stdio.h>

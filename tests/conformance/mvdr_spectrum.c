@@ -457,7 +457,7 @@ MVDR_CASE(forgetting) {
         return;
     forget(site, 64, 0.97, 60, 1, 0.002);
     forget(site, 64, 0.9, 60, 2, 0.002);
-    forget(site, 80, 0.4, 60, 4, 0.002); /* faded snapshots are few enough to be kept */
+    forget(site, 80, 0.4, 60, 4, 0.002); /* few enough faded snapshots that they are kept */
     forget(site, 72, 0.4, 60, 1, 0.002);
     forget(site, 32, 0.97, 80, 1, 0.01);
     forget(site, 64, 0.95, 80, 1, 0.01);
@@ -529,7 +529,7 @@ static void backward(site *site, size_t sensors, size_t l, double alpha, size_t 
     spec.eps = 1e-3;
     mvdr_open(&f, site, &spec);
     sonar_c32 *x = mvdr_record(&f, l, (mvdr_wave[]){{60, 40}, {100, 20}}, 2, 23);
-    f.used[5] = alpha > 0; /* comes back with its past, and so does its mirror image */
+    f.used[5] = alpha > 0; /* returns with its past, like its mirror image */
     mvdr_renew(&f);
     mvdr_run(&f, l - 1, x);
     f.used[5] = 1;

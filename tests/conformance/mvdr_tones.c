@@ -33,7 +33,7 @@ static void add_tone(const mvdr_fixture *f, double above, double az_deg, double 
     }
 }
 
-/* The frequency is found and kept, and execute and evaluate use it. */
+/* The frequency is found and kept, and both execute and evaluate use it. */
 static void hold(site *site, double alpha, bool correct) {
     enum { SENSORS = 40, L = 30, MORE = 9, BINS = 9, DIRECTIONS = 90 };
     mvdr_fixture f;
@@ -210,7 +210,7 @@ static void run_at(bench *b, const double *x, size_t count, const size_t *at, si
     free(in);
 }
 
-/* The snapshots of a scene that begin at at[i], into the stage. */
+/* Gives the stage the snapshots of a scene that begin at at[i]. */
 static void hear(bench *b, const tone *tones, size_t n, double broadside_db, const size_t *at,
                  size_t snapshots, uint64_t seed) {
     const size_t count = at[snapshots - 1] + N;

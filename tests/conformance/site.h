@@ -14,7 +14,7 @@ typedef struct site {
     sonar_event *event;
     bool quick;       /* small sizes, for the checkers of memory and races */
     const char *name; /* of the running case */
-    uint32_t taken;   /* by the running case: a bit for each way that it knows of */
+    uint32_t taken;   /* set by the running case: a bit for each way that it recognises */
     size_t checks, failures;
 } site;
 

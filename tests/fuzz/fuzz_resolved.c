@@ -154,7 +154,7 @@ static bool is_chosen(const writer *w, const sonar_option *o) {
     return true;
 }
 
-/* The keys that lead to an option, as far as the one before it did not share them. */
+/* The keys that lead to an option, without those that the option before shares. */
 static void write_path(writer *w, const char *path) {
     size_t depth = 0, same = 0;
     for (size_t i = 0; w->path && path[i] && path[i] == w->path[i]; i++)

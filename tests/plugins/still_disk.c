@@ -36,7 +36,7 @@ static void wait_for(int fd) {
         usleep(2000);
 }
 
-/* Waits, and says whether it may be written to. */
+/* Waits, and returns whether the file may be written. */
 static bool may_write(int fd) {
     enum { SLOW_US = 50000 };
     if (!is_of_the_disk(fd))

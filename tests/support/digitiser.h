@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* A digitiser small enough to check by reading: a plane wave of tones plus noise, in f32 frames, or
- * s16 frames if frame.type says so. */
+ * in s16 frames if frame.type is s16. */
 #ifndef TEST_DIGITISER_H
 #define TEST_DIGITISER_H
 

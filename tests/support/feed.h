@@ -23,7 +23,7 @@ typedef struct feed {
     digitiser digitiser;
     void *context, *socket; /* SUB to every topic but status */
     uint64_t hash_below;    /* messages are hashed up to this window, 0: none */
-    bool beyond;            /* a later window has come */
+    bool beyond;            /* a later window was received */
     uint64_t messages, hash;
 } feed;
 
@@ -56,7 +56,7 @@ bool feed_windows(feed *feed, uint64_t windows);
 bool feed_settle(const feed *feed);
 /* Sends frames of FEED_FRAME samples, leaving out each `gap`-th (0: none). */
 void feed_frames(feed *feed, int frames, int gap);
-/* Receives until a window from hash_below on comes; false if that takes more than
+/* Receives until a window from hash_below on arrives; false if that takes more than
  * FEED_PATIENCE_S. */
 bool feed_receive(feed *feed);
 uint64_t feed_processed(const feed *feed);

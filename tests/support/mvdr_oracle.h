@@ -20,8 +20,7 @@ cplx test_gauss(uint64_t *state);     /* circular, E|z|^2 = 1 */
 
 /* r = sum_i weight_i x_i x_i^H of `count` snapshots x[i * n ..]; weight NULL: 1/count each. */
 void mvdr_oracle_covariance(size_t n, size_t count, const cplx *x, const double *weight, cplx *r);
-/* Weights of `count` snapshots when the newest has just been taken in with forgetting; they sum to
- * 1. */
+/* Weights of `count` snapshots, with forgetting, just after the newest was taken; they sum to 1. */
 void mvdr_oracle_fading(double alpha, size_t count, double *weight);
 /* r becomes (R + J R* J)/2 for n sensors in order along a symmetric line. */
 void mvdr_oracle_average_backward(size_t n, cplx *r);

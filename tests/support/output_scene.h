@@ -38,7 +38,7 @@ void output_scene_fill(output_scene *scene, size_t index, uint64_t window);
 
 typedef struct output_message {
     char topic[64];
-    char *text; /* the header as it came */
+    char *text; /* the header as received */
     cJSON *head;
     unsigned char *body;
     size_t body_bytes;
@@ -47,7 +47,7 @@ typedef struct output_message {
 
 /* A SUB socket with a large queue and linger 0. */
 void *output_subscriber(void *zmq_context, const char *endpoint, const char *topic);
-/* False if none came in time. The header must be JSON (aborts the test otherwise). */
+/* False if no message was received in time. The header must be JSON (aborts the test otherwise). */
 bool output_receive(void *socket, output_message *message, int timeout_ms);
 void output_message_clear(output_message *message);
 /* Waits until the mask is `wanted`; false if it is not in 5 s. */

@@ -60,13 +60,13 @@ void unsubscribe(subscriber *subscriber);
 
 /* Number at a dotted path of the header, NaN if absent, e.g. "frames.dropped.late". */
 double header_number(const cJSON *head, const char *path);
-/* Receives until a message of `topic` comes whose number at `path` is at least `value`, or the time
- * has expired. The caller frees *message if true. */
+/* Receives until a message of `topic` arrives whose number at `path` is at least `value`, or the
+ * time has expired. The caller frees *message if true. */
 bool receive_until(subscriber *subscriber, const char *topic, const char *path, double value,
                    int timeout_ms, message *message);
-/* Receives until a status comes that says that a topic that begins so is wanted; it may reach a
- * subscriber before the daemon has read the subscriptions, and windows before that are not
- * computed. False after a minute. The caller frees *status if true. */
+/* Receives until a status shows that a topic with this prefix is wanted. A subscription may reach
+ * the daemon late, and windows before that are not computed. False after a minute. The caller frees
+ * *status if true. */
 bool receive_ready(subscriber *subscriber, const char *topic, message *status);
 
 #endif

@@ -29,8 +29,8 @@ typedef struct sea {
 sea sea_open(const sonar_config *config, const sonar_params *params, const sea_source *source,
              size_t sources, double noise);
 void sea_close(sea *sea);
-/* Samples [first, first + samples) of all channels into to[sample][channel]. The noise goes on from
- * call to call. */
+/* Samples [first, first + samples) of all channels into to[sample][channel]. The noise continues
+ * from call to call. */
 void sea_fill(sea *sea, uint64_t first, size_t samples, float *to);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* A pipeline for tests of array.auto_mask on any backend: a line that hears a ship, a window a
+/* A pipeline for tests of array.auto_mask on any backend: a line that receives a ship, a window a
  * second, and whose sensor SPOILT_BAD can be dead. */
 #ifndef SONAR_TEST_SPOILT_H
 #define SONAR_TEST_SPOILT_H

@@ -18,11 +18,11 @@ bool zmtp_introduce(int fd, const char *type);
 /* The same, then reads the answer up to the other side's READY; false if it disconnects or takes
  * more than a second. */
 bool zmtp_handshake(int fd, const char *type);
-/* Sends only a greeting that names the mechanism, and reads the other side's greeting, if it comes.
- */
+/* Sends only a greeting that names the mechanism, and reads the other side's greeting, if it sends
+ * one. */
 bool zmtp_greet(int fd, const char *mechanism);
 /* After a greeting for CURVE, sends a valid HELLO for a server with this public key (Z85) and reads
- * the server's WELCOME; false if none comes. The handshake is then half complete. */
+ * the server's WELCOME; false if it sends none. The handshake is then half complete. */
 bool zmtp_curve_hello(int fd, const char *server_key);
 /* Sends one frame of equal bytes; false if the other side has disconnected or accepts no data for
  * timeout_ms. */

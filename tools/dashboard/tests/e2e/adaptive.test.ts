@@ -1,4 +1,4 @@
-// What the MVDR tells beside its spectrum: eigenvalues with the number of sources, and the near field.
+// What the MVDR gives in addition to its spectrum: eigenvalues with the number of sources, and the near field.
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import type { Header } from "../../src/shared/protocol.js";
@@ -41,7 +41,7 @@ test("eigenvalues show one source, and are wanted only while they are shown", as
         assert.equal(over.data[0].length, 45, "600 to 950 Hz in steps of 7.8125");
         over.data[0].forEach((_, k) => {
             const [first, second] = [over.data[1][k]!, over.data[2][k]!];
-            // 32 sensors hear the ship 12 dB above the noise: 27 dB, of which random snapshots take and give some.
+            // 32 sensors receive the ship 12 dB above the noise: 27 dB, give or take random snapshots.
             assert.ok(first - second > 12, `${first} and ${second} dB at ${over.data[0][k]} Hz`);
         });
         assert.deepEqual(bin.data[0], Array.from({ length: 32 }, (_, i) => i + 1));

@@ -32,7 +32,7 @@ runtime: {threads: 1, backend: cpu}
 
 export const SHIP_DEG = 60;
 
-/** One ship at SHIP_DEG, and what else a test wants. */
+/** One ship at SHIP_DEG, and what else a test needs. */
 const SCENE = `
 schema: 1
 seed: 3
@@ -51,7 +51,7 @@ export interface ChainOptions {
     simulator?: boolean; // default: yes
     scene?: string;
     array?: string; // more of the section `array`
-    /** The heading comes as NMEA: from the simulator, whose scene has an own ship, or as the test tells it. */
+    /** The heading arrives as NMEA: from the simulator, whose scene has an own ship, or from the test. */
     navigation?: "simulator" | "test";
     history_s?: number;
     /** Results over TCP, encrypted, with certificates that sonar-keys makes; the bridge has the reader's. */
@@ -152,7 +152,7 @@ export class Chain {
         [this.bridge, this.address] = await this.makeBridge(listen, history_s, this.keys);
     }
 
-    /** Another bridge beside the chain's own; its address. */
+    /** Starts another bridge in addition to the chain's own; returns its address. */
     async anotherBridge(keys: string[]): Promise<string> {
         return (await this.makeBridge(`${ADDRESS}:0`, 600, keys))[1];
     }
@@ -176,7 +176,7 @@ export class Chain {
         return page;
     }
 
-    /** Messages of a topic by their window, as a reader beside the bridge gets them. */
+    /** Messages of a topic by their window, as a separate reader receives them. */
     listen(...topics: string[]): Map<number, Message> {
         const messages = new Map<number, Message>();
         const socket = new Subscriber({ linger: 0 });
@@ -215,7 +215,7 @@ export class Chain {
     }
 }
 
-/** The address at which a bridge says that its page is. */
+/** The address that a bridge prints for its page. */
 export function announced(bridge: ChildProcess): Promise<string> {
     return new Promise<string>((found, failed) => {
         bridge.stdout!.on("data", (text) => {
@@ -246,8 +246,8 @@ export async function closeBrowser(): Promise<void> {
     browser = null;
 }
 
-/** What is tested is the daemon beside pages, not a browser that takes its processors: started by root, Chromium
- *  would raise some of its processes above all others, as no watch-keeper's can. */
+/** These tests test the daemon with pages, not a browser that takes its processors. Started by root, Chromium would
+ * raise some of its processes above all others, which a watch-keeper's Chromium cannot. */
 async function launch(polite: boolean): Promise<Browser> {
     const folder = mkdtempSync(join(tmpdir(), "sonard-chromium-"));
     const executablePath = join(folder, "chromium");
@@ -260,13 +260,13 @@ async function launch(polite: boolean): Promise<Browser> {
     return launched;
 }
 
-/** The topics that somebody wants, as the newest message of the status says. */
+/** The wanted topics, according to the newest status. */
 export function wantedBy(status: Map<number, Message>): string[] {
     const newest = [...status.values()].pop()?.header as unknown as { output: { wanted: string[] } } | undefined;
     return newest?.output.wanted ?? [];
 }
 
-/** A loopback address of this process alone: ports that the kernel gives on it are not given to others meanwhile. */
+/** A loopback address of this process alone, so that the kernel gives its ports to no other process meanwhile. */
 const ADDRESS = [127, 1 + ((process.pid >> 16) & 127), (process.pid >> 8) & 255, Math.max(1, process.pid & 255)].join(".");
 
 async function freePort(): Promise<number> {
@@ -277,7 +277,7 @@ async function freePort(): Promise<number> {
     return port;
 }
 
-/** Far more than anything takes where the processors are free: what has to come comes late where they are not. */
+/** Far longer than anything takes on free processors; on busy ones events are late. */
 const PATIENCE_S = 600;
 
 export async function until(what: string, holds: () => Promise<boolean> | boolean, every_ms = 100): Promise<void> {
@@ -329,7 +329,7 @@ export function rgb(picture: Picture, x: number, y: number): [number, number, nu
     return [picture.data[at], picture.data[at + 1], picture.data[at + 2]];
 }
 
-/** The line on which a time stands. */
+/** The line of a time. */
 export function lineOf(picture: Picture, utc_ms: number): number {
     return Math.ceil(picture.top_ms / picture.pixel_ms) - 1 - Math.floor(utc_ms / picture.pixel_ms);
 }

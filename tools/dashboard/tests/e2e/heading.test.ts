@@ -1,4 +1,4 @@
-// A heading that nobody tells any more: true bearings turn grey, and the page says so.
+// A heading that is no longer received: true bearings turn grey, and the page says so.
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { Chain, closeBrowser, sleep, until } from "./chain.js";

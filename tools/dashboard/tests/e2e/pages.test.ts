@@ -11,7 +11,7 @@ const PAGES = 10;
 const MINUTES = Number(process.env.SONAR_PAGES_MINUTES ?? 0);
 const HISTORY_S = 10;
 const WINDOWS = 60; // that pass at least, once the history is full
-const OTHERS = 20; // frames that a page may hold beside the rows of its records
+const OTHERS = 20; // frames that a page may hold in addition to the rows of its records
 const GROWTH_BYTES = 4e6;
 
 /** The chain may come late where ten browsers have the processors, but has to catch up. */
@@ -38,9 +38,9 @@ function watchFrames(page: Page): Promise<unknown> {
     })()`);
 }
 
-/** Frames taken since then, those of them that the page holds after a collection, and those that it shows. */
+/** Frames received since then, those that the page still holds after a collection, and those that it shows. */
 async function framesHeld(page: Page, session: CDPSession): Promise<[number, number, number]> {
-    const count = await page.evaluate("taken.length"); // those that come after the collection are not judged
+    const count = await page.evaluate("taken.length"); // frames after the collection are not judged
     await session.send("HeapProfiler.collectGarbage");
     return page.evaluate(`[${count}, taken.slice(0, ${count}).filter((frame) => frame.deref()).length,
         sonard.store.latest.size + ["cbf", "mvdr", "lofar", "music"].reduce((sum, name) => sum + sonard.store[name].rows.length, 0)]`);

@@ -1,4 +1,4 @@
-// Port or starboard: what a turn has told is in the table and on the record.
+// Port or starboard: the side found by a turn is in the table and on the record.
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { Chain, closeBrowser, SHIP_DEG, until } from "./chain.js";
@@ -12,7 +12,7 @@ test("a contact's side is open until a turn has told it, and then its image is g
     const chain = await Chain.start({ simulator: false, navigation: "simulator", scene: TURN });
     try {
         const page = await chain.open({ view: "contacts", frame: "true", panels: "cbf" });
-        chain.startSimulator(); // with the page there: it sees the contact before the turn has told its side
+        chain.startSimulator(); // with the page open: it sees the contact before the turn shows its side
         const row = async () => (await page.locator("#main tbody tr").filter({ hasText: "cbf" }).allTextContents())[0] ?? "";
         const ship = () => page.evaluate("sonard.store.contacts.list.find((c) => c.now.source === 'cbf')?.now") as
             Promise<{ side: string; bearing_deg: number; mirror_deg: number } | undefined>;

@@ -53,7 +53,7 @@ class Bridge {
     /** A connection that has sent a text, and reads nothing. */
     async stranger(text: string, localAddress = "127.0.0.1"): Promise<Socket> {
         const socket = connect({ host: "127.0.0.1", port: this.port, localAddress });
-        socket.on("error", () => undefined); // the bridge may hang up whenever it wants
+        socket.on("error", () => undefined); // the bridge may disconnect at any time
         await Promise.race([once(socket, "connect"), once(socket, "close")]);
         socket.write(text);
         return socket;
@@ -73,7 +73,7 @@ class Bridge {
         return page.readyState === WebSocket.OPEN ? page : null;
     }
 
-    /** Bytes that have come to the bridge's machine and that the bridge has not read. */
+    /** Bytes received by the bridge's machine that the bridge has not read. */
     get unread(): number {
         const port = this.port.toString(16).toUpperCase().padStart(4, "0");
         const lines = readFileSync("/proc/net/tcp", "utf8").split("\n").map((line) => line.trim().split(/\s+/));
@@ -84,7 +84,7 @@ class Bridge {
         return 1024 * Number(/VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${this.process.pid}/status`, "utf8"))![1]);
     }
 
-    /** Publishes rows of a spectrum of so many directions until the bridge shows them. */
+    /** Publishes rows of a spectrum of this many directions until the bridge shows them. */
     async publish(rows: number, directions: number): Promise<void> {
         const { header } = decode(recorded("cbf.azimuth"));
         const axis = { name: "azimuth", unit: "deg", start: 0, step: 180 / directions };

@@ -30,7 +30,7 @@ async function intervals(page: Page, seconds: number): Promise<number[]> {
     );
 }
 
-/** Processor time of the browser's processes so far, in s: what does not depend on who else is at work. */
+/** Processor time of the browser's processes so far, in s: does not depend on other processes. */
 function browserTime_s(): number {
     const stats = readdirSync("/proc").filter((name) => /^\d+$/.test(name)).flatMap((pid) => {
         try {

@@ -104,7 +104,7 @@ test("whatever a page says, no more waits for it than a bounded part and a row",
     const sent = () => frames.reduce((sum, f) => sum + f.bytes, 0);
     for (let i = 0; i < 100; i++) {
         push(i);
-        say({ type: "ack", bytes: sent() }); // as if it had all come
+        say({ type: "ack", bytes: sent() }); // as if everything had been received
         if (i % 10 === 0) say({ type: "select", source: 0 });
     }
     assert.ok(sent() < 1.5e6, `${sent()} bytes wait`);
@@ -288,7 +288,7 @@ function recorded(name: string): Buffer[] {
     return parts;
 }
 
-/** Until the source says why nothing comes; meanwhile is done again and again. */
+/** Repeats `meanwhile` until the source gives the reason why it receives nothing. */
 async function reason(endpoint: string, keys: Keys | null, wanted: RegExp, meanwhile: () => unknown = () => undefined): Promise<void> {
     const source = new Source({ name: "", endpoint, history_ms: 1000, keys }, () => undefined);
     try {

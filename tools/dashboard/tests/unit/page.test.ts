@@ -188,7 +188,7 @@ test("contacts and the heading of another run are not taken over", () => {
 test("data are as old as the end of their window by the daemon's clock, however fresh they came", () => {
     const store = storeWithAxis();
     const now_ms = performance.now();
-    const made_ms = 1.7e12; // by the daemon's clock; this page's is of no matter
+    const made_ms = 1.7e12; // by the daemon's clock; this page's clock does not matter
     assert.equal(store.dataAge_ms(now_ms), null);
     store.take(frameOf("cbf.azimuth", made_ms - 29_200), Float32Array.of(1, 2, 3)); // windows of 0.2 s
     assert.ok(store.dataAge_ms(now_ms)! < 1000, "before the first status: since they came");
@@ -250,7 +250,7 @@ function storeWithAxis(): Store {
     return store;
 }
 
-/** A row of a topic as the bridge sends it, at a time of so many ms. */
+/** A row of a topic as the bridge sends it, at a time in ms. */
 function frameOf(topic: string, ms: number, change: object = {}): ToPage {
     const header = { ...row(ms, ms).header, topic, utc_ns: 1e6 * ms, heading_deg: null, flags: [] as string[], ...change } as RowHeader;
     return { type: "row", source: 0, axes: 1, age_ms: 0, header };
@@ -340,7 +340,7 @@ test("contacts keep their number while the array turns", () => {
         contacts.update([100, 160].map((bearing) => detection(angleOf(by, bearing))), 500 * i, by);
     }
     assert.deepEqual(contacts.list.map((c) => c.first_ms), [0, 0]);
-    // Own noise stays at its angle, whatever the heading; without one nothing is known of a turn.
+    // Own noise stays at its angle, whatever the heading is; without a heading a turn is unknown.
     for (const turned of [3, null]) {
         contacts.clear();
         for (let i = 0; i < 5; i++) contacts.update([detection(50)], 500 * i, { ...LINE, heading_deg: turned && turned * i });
