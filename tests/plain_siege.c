@@ -560,7 +560,7 @@ static double settled(struct siege *s, const char *path) {
 
 /* Only the daemon knows whether messages arrived before their connection was reset, so its counter
  * is used once it no longer changes. */
-static void count_anew(struct siege *s, double most) {
+static void restart_counts(struct siege *s, double most) {
     const double now = settled(s, "frames.received");
     expect(now <= s->sent + most, "messages of the dead", now, s->sent + most);
     s->sent = now;
@@ -595,7 +595,7 @@ static void die_behind(struct siege *s, const char *thread_name, const char *end
     int sent = 0;
     for (int round = 0; round < 5 && sent <= 8; round++) {
         sent = die_once(s, thread_name, endpoint, type, part_bytes);
-        count_anew(s, !strcmp(type, "PUSH") ? sent : 0);
+        restart_counts(s, !strcmp(type, "PUSH") ? sent : 0);
     }
     expect(sent > 8, "messages to a thread that is behind", sent, 9);
 }
@@ -632,7 +632,7 @@ static void restarts(struct siege *s) {
     unsubscribe(&reader);
     double since = s->sent - before; /* what was on its way is counted here or nowhere */
     s->sent = 0;
-    count_anew(s, before + since);
+    restart_counts(s, before + since);
 }
 
 /* A reader that pauses for longer than heartbeats would allow, and then reads on. */

@@ -68,7 +68,7 @@ Test(agree, a_rank_that_is_ahead_takes_part_with_nothing) {
     cr_assert(!v.drop[1], "its window comes later");
 }
 
-Test(agree, windows_that_nobody_has_are_counted) {
+Test(agree, windows_that_no_one_has_are_counted) {
     sonar_timeline t = running();
     sonar_offer o[3] = {window(1, 1300, 0), window(1, 1300, 0), window(1, 1300, 0)};
     const sonar_verdict v = sonar_agree(&three, o, &t);
@@ -141,7 +141,7 @@ Test(agree, late_windows_of_the_timeline_are_no_restart) {
 
 /* If all ranks are late at once, that is not a restart either; a restart in the same epoch is
  * recognised. */
-Test(agree, a_restart_in_the_same_epoch_is_told_from_late_windows) {
+Test(agree, a_restart_in_the_same_epoch_differs_from_late_windows) {
     sonar_timeline t = running_together();
     sonar_offer o[3] = {window(1, 200, 5000), window(1, 300, 5000), none()};
     sonar_verdict v = sonar_agree(&three, o, &t);

@@ -1123,7 +1123,7 @@ Test(assembler, one_flipped_bit_of_a_sequence_hides_no_loss) {
         }
 }
 
-Test(assembler, a_long_loss_and_a_counter_that_begins_anew_are_told_apart) {
+Test(assembler, a_long_loss_and_a_restarted_counter_are_distinguished) {
     sonar_ingest_spec spec = small_spec();
     sonar_assembler *assembler = make(&spec);
     uint64_t at = 0;
@@ -1443,7 +1443,7 @@ Test(assembler, reports_channels_that_were_never_fed) {
     sonar_assembler_destroy(assembler);
 }
 
-Test(assembler, a_new_stream_has_to_feed_all_channels_anew) {
+Test(assembler, a_new_stream_has_to_feed_all_channels_again) {
     sonar_ingest_spec spec = small_spec();
     sonar_assembler *assembler = make(&spec);
     send_at(assembler, whole(5, 0, 50), 0);

@@ -29,7 +29,7 @@ Test(backend, missing_plugin_is_an_error_when_asked_for) {
     cr_assert(strstr(err.text, "libsonar-cuda.so"), "%s", err.text);
 }
 
-Test(backend, a_node_without_a_plugin_is_told_so_without_an_error) {
+Test(backend, a_node_without_a_plugin_gets_a_reason_without_an_error) {
     cr_assert_eq(open_from("auto", "nowhere"), SONAR_OK);
     cr_assert_str_eq(choice.backend->name, "cpu");
     cr_assert_str_eq(choice.reason, "no plugin for a GPU is installed");

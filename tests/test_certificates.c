@@ -178,7 +178,7 @@ Test(key_files, secret_ones_are_not_read_through_a_link) {
     cr_expect_eq(read_as("link", SONAR_LENT_TO_OWN), SONAR_OK, "%s", err.text);
 }
 
-Test(key_files, nobody_else_may_have_written_them) {
+Test(key_files, no_one_else_may_have_written_them) {
     box_write(&files, "peer.key", "curve\n    public-key = \"%s\"\n", PUBLIC);
     const char *path = box_path(&files, "peer.key");
     chmod(path, 0666);

@@ -1350,7 +1350,7 @@ Test(config, memory_of_a_gpu_grows_with_what_is_asked_for) {
     drop(&e);
 }
 
-Test(config, memory_of_a_gpu_is_told_where_one_may_be_used) {
+Test(config, memory_of_a_gpu_is_reported_where_one_may_be_used) {
     static const char *const backends[] = {"auto", "cuda", "cpu"};
     for (size_t i = 0; i < 3; i++) {
         char config[512];
@@ -1363,7 +1363,7 @@ Test(config, memory_of_a_gpu_is_told_where_one_may_be_used) {
     }
 }
 
-Test(config, memory_of_cusolver_is_told_where_there_are_eigenvectors) {
+Test(config, memory_of_cusolver_is_reported_where_there_are_eigenvectors) {
     static const char *const mvdr[] = {"solver: auto", "solver: jacobi", "dmr: 2", "music: 2",
                                        "enabled: false, solver: jacobi"};
     for (size_t i = 0; i < sizeof mvdr / sizeof *mvdr; i++) {

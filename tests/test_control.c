@@ -287,7 +287,7 @@ Test(control, what_is_no_request_is_refused_with_a_reason) {
 
 /* Raw connections that are silent or send half a message; messages above the limit; floods from
  * peers that never read the answer. */
-Test(control, nobody_holds_up_the_daemon, .timeout = 600) {
+Test(control, no_one_holds_up_the_daemon, .timeout = 600) {
     enum { SILENT = 50, FLOOD = 2000 };
     rig rig = rig_open("");
     int silent[SILENT];

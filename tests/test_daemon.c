@@ -519,7 +519,7 @@ static void check_samples_behind(const char *mvdr, size_t most) {
     rig_close(&rig);
 }
 
-Test(daemon, the_samples_behind_a_block_are_told_across_a_gap) {
+Test(daemon, the_samples_behind_a_block_are_reported_across_a_gap) {
     check_samples_behind("length: 512, hop: 192, snapshots: 9", 9);
 }
 

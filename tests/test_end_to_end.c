@@ -408,7 +408,7 @@ Test(end_to_end, the_simulator_goes_no_faster_than_the_daemon) {
     rig_close(&rig);
 }
 
-Test(end_to_end, a_daemon_that_cannot_be_heard_is_told_how_to_lose_nothing) {
+Test(end_to_end, a_daemon_that_cannot_be_heard_is_advised_how_to_lose_nothing) {
     rig rig = rig_open();
     write_line_config(&rig, "line: {sensors: 48, spacing_m: 0.75}");
     set_ingest(&rig, "overload: drop_oldest");

@@ -52,7 +52,7 @@ Test(endpoint, what_is_no_socket_is_left_alone) {
 }
 
 /* The socket file of a killed daemon must not prevent binding. */
-Test(endpoint, a_socket_nobody_listens_on_is_replaced) {
+Test(endpoint, a_socket_no_one_listens_on_is_replaced) {
     box box = box_open();
     const char *there = box_path(&box, "there");
     sonar_error err = {0};

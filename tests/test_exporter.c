@@ -305,7 +305,7 @@ Test(exporter, the_port_answers_what_was_posted) {
 }
 
 /* Silent connections are closed after a while, and at once if there are too many. */
-Test(exporter, idle_connections_shut_nobody_out_for_long) {
+Test(exporter, idle_connections_shut_no_one_out_for_long) {
     enum { IDLE = 40 };
     sonar_exporter *exporter = open_exporter();
     uint16_t port = sonar_exporter_port(exporter);
@@ -333,7 +333,7 @@ static bool has_ended(int fd) {
 
 /* A byte every tenth of a second is a request that never ends. Without a limit this takes half an
  * hour, until the request is too long. */
-Test(exporter, slow_requests_shut_nobody_out_for_long) {
+Test(exporter, slow_requests_shut_no_one_out_for_long) {
     enum { SLOW = 8, TURNS = 300 };
     static const char request[] = "GET /metrics HTTP/1.1\r\nX: ";
     sonar_exporter *exporter = open_exporter();

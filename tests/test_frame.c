@@ -90,7 +90,7 @@ Test(frame, random_headers_survive_the_round_trip) {
 }
 
 /* UTC does not place samples, so a wrong UTC does not lead to refusal. */
-Test(frame, times_that_nobody_means_stay_harmless) {
+Test(frame, times_that_no_one_means_stay_harmless) {
     static const int64_t claimed[][2] = {{INT64_MAX, SONAR_UTC_MOST_NS},
                                          {INT64_MIN, -SONAR_UTC_MOST_NS},
                                          {SONAR_UTC_MOST_NS + 1, SONAR_UTC_MOST_NS},

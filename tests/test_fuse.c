@@ -47,7 +47,7 @@ Test(fuse, a_ship_that_both_list_is_one_contact) {
     }
 }
 
-Test(fuse, two_that_one_beamformer_tells_apart_stay_two) {
+Test(fuse, two_that_one_beamformer_resolves_stay_two) {
     sonar_detection cbf[1] = {row(&line, SONAR_FROM_CBF, 80, 0)},
                     mvdr[2] = {row(&line, SONAR_FROM_MVDR, 81, 0),
                                row(&line, SONAR_FROM_MVDR, 79.5, 0)};

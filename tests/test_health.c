@@ -187,7 +187,7 @@ Test(health, refused_frames_go_by_their_most_frequent_cause) {
     look(p), expect(p, "ok", "");
 }
 
-Test(health, the_last_refused_frame_is_told_where_it_is_new) {
+Test(health, the_last_refused_frame_is_reported_where_it_is_new) {
     static const struct {
         sonar_frame_cause cause;
         const char *text;
@@ -275,7 +275,7 @@ Test(health, more_words_than_fit_are_counted) {
 
 /* ---- rate and index -------------------------------------------------------------------------- */
 
-Test(health, a_feed_at_twice_the_rate_is_told_as_such) {
+Test(health, a_feed_at_twice_the_rate_is_reported_as_such) {
     patient *p = well();
     p->block[0].hz = 2 * FS_HZ;
     look_for(p, 5);
@@ -296,7 +296,7 @@ Test(health, a_recording_may_come_faster_where_nothing_is_lost_by_it) {
     cr_expect_eq(find(p, SONAR_CONDITION_RATE)->severity, SONAR_NOTICE);
 }
 
-Test(health, a_feed_that_computing_holds_back_is_told_as_such) {
+Test(health, a_feed_that_computing_holds_back_is_reported_as_such) {
     patient *p = well();
     p->config.overload = SONAR_BLOCK;
     p->block[0].hz = FS_HZ / 2, p->block[0].no_utc = true;
@@ -406,7 +406,7 @@ Test(health, the_clock_of_a_flood_runs_ahead_by_itself) {
     }
 }
 
-Test(health, an_index_that_counts_frames_is_told_first) {
+Test(health, an_index_that_counts_frames_is_reported_first) {
     patient *p = well();
     p->block[0].hz = FS_HZ / FRAME; /* one sample a frame */
     for (int s = 0; s < 20; s++) {
@@ -425,7 +425,7 @@ Test(health, an_index_that_counts_frames_is_told_first) {
     cr_expect(find(p, SONAR_CONDITION_WINDOWS_STALLED), "and no window comes");
 }
 
-Test(health, samples_that_came_before_are_told) {
+Test(health, samples_that_came_before_are_reported) {
     patient *p = well();
     look(p);
     p->status.ingest.samples_repeated += 4 * FRAME * CHANNELS;
@@ -450,7 +450,7 @@ Test(health, channels_that_are_never_fed_are_listed) {
     look(p), expect(p, "ok", "");
 }
 
-Test(health, a_window_that_had_to_do_without_tells_at_once_who_was_never_fed) {
+Test(health, an_incomplete_window_names_at_once_the_channels_never_fed) {
     patient *p = well();
     sonar_channel_set_add(&p->stream.unfed, 17, 1);
     p->stream.samples_missing = 5;
@@ -496,7 +496,7 @@ Test(health, silent_blocks_are_listed_by_channel) {
 }
 
 /* Faults of a block's samples end when no samples come. */
-Test(health, a_block_that_falls_silent_is_told_silent_alone) {
+Test(health, a_block_that_falls_silent_is_reported_alone) {
     patient *p = patient_of(2);
     p->block[1].clock_s = -90;
     p->block[1].hz = 0.9 * FS_HZ;
@@ -513,7 +513,7 @@ Test(health, a_block_that_falls_silent_is_told_silent_alone) {
 }
 
 /* Neither as silent nor because of its earlier clock. */
-Test(health, a_block_that_has_passed_is_not_told_of) {
+Test(health, a_block_that_has_passed_is_not_reported) {
     patient *p = patient_of(2);
     p->block[1].clock_s = -90;
     look_for(p, 3);
@@ -525,7 +525,7 @@ Test(health, a_block_that_has_passed_is_not_told_of) {
     cr_expect_eq(p->status.block_clocks, 1);
 }
 
-Test(health, a_block_far_behind_is_told_with_what_is_allowed) {
+Test(health, a_block_far_behind_is_reported_with_what_is_allowed) {
     patient *p = patient_of(2);
     p->block[0].delay_s = 1; /* the first block: the order of blocks does not matter */
     look_for(p, 5);
@@ -539,7 +539,7 @@ Test(health, a_block_far_behind_is_told_with_what_is_allowed) {
     look_for(p, 5), expect(p, "ok", "");
 }
 
-Test(health, windows_that_never_complete_are_told_with_the_reason) {
+Test(health, windows_that_never_complete_are_reported_with_the_reason) {
     patient *p = well();
     look_for(p, 3);
     p->stream.window_sample = p->stream.newest_sample; /* a window that never ends */
@@ -594,7 +594,7 @@ Test(health, utc_in_another_unit_is_named) {
     }
 }
 
-Test(health, a_clock_an_hour_off_is_told_in_both_directions) {
+Test(health, a_clock_an_hour_off_is_reported_in_both_directions) {
     patient *p = well();
     p->block[0].clock_s = -3600;
     look_for(p, 3);
@@ -660,7 +660,7 @@ Test(health, a_replay_is_not_judged_by_the_clock) {
     cr_expect(!find(p, SONAR_CONDITION_REPLAY), "no samples come");
 }
 
-Test(health, a_replay_beside_a_digitiser_is_told_by_channel) {
+Test(health, a_replay_beside_a_digitiser_is_reported_by_channel) {
     patient *p = patient_of(2);
     p->block[1].replay = true;
     look_for(p, 3);
@@ -680,7 +680,7 @@ Test(health, recordings_with_names_of_the_future_are_worth_a_notice) {
     look(p), expect(p, "ok", "");
 }
 
-Test(health, digitisers_whose_clocks_differ_are_told_by_channel) {
+Test(health, digitisers_whose_clocks_differ_are_reported_by_channel) {
     patient *p = patient_of(2);
     p->block[1].clock_s = 5;
     look_for(p, 3);
@@ -695,7 +695,7 @@ Test(health, digitisers_whose_clocks_differ_are_told_by_channel) {
     cr_expect_float_eq(p->status.stream.clock_skew_s, 0.09, 2e-4);
 }
 
-Test(health, a_clock_that_jumps_is_told_once_by_channel) {
+Test(health, a_clock_that_jumps_is_reported_once_by_channel) {
     patient *p = patient_of(2);
     look_for(p, 5), expect(p, "ok", "");
     p->block[0].clock_s = p->block[1].clock_s = -0.9; /* a leap second, within what ages allow */
@@ -721,7 +721,7 @@ Test(health, a_clock_that_jumps_is_told_once_by_channel) {
     cr_expect(!find(p, SONAR_CONDITION_CLOCK_STEPPED), "%s", p->status.text);
 }
 
-Test(health, each_digitisers_clock_is_told) {
+Test(health, each_digitisers_clock_is_reported) {
     patient *p = patient_of(2);
     p->block[1].clock_s = 0.05;
     look_for(p, 5), expect(p, "ok", "");
@@ -746,7 +746,7 @@ static sonar_kernel_clock good_clock(void) {
         .known = true, .synchronised = true, .max_error_s = 0.02, .offset_s = 1e-5, .tai_s = 37};
 }
 
-Test(health, a_clock_that_is_set_is_told_with_what_it_means) {
+Test(health, a_clock_that_is_set_is_reported_with_what_it_means) {
     for (int headings = 0; headings < 2; headings++) {
         patient *p = well();
         p->status.navigation =
@@ -775,7 +775,7 @@ Test(health, a_clock_that_is_set_is_told_with_what_it_means) {
     }
 }
 
-Test(health, a_clock_that_nobody_keeps_matters_where_it_times_headings) {
+Test(health, a_clock_that_no_one_keeps_matters_where_it_times_headings) {
     patient *p = well();
     sonar_kernel_clock clock = good_clock();
     p->facts.clock = &clock;
@@ -809,7 +809,7 @@ Test(health, no_clock_is_no_fault) {
 
 /* ---- age ------------------------------------------------------------------------------------- */
 
-Test(health, samples_that_come_later_and_later_are_told_with_and_without_utc) {
+Test(health, samples_that_come_later_and_later_are_reported_with_and_without_utc) {
     for (int no_utc = 0; no_utc < 2; no_utc++) {
         patient *p = well();
         p->block[0].no_utc = no_utc;
@@ -836,7 +836,7 @@ Test(health, samples_that_are_old_from_the_start_may_be_the_clocks_fault) {
     look(p), expect(p, "ok", "");
 }
 
-Test(health, results_late_after_their_samples_are_told) {
+Test(health, results_late_after_their_samples_are_reported) {
     patient *p = well();
     p->status.load = 1;
     p->status.latency.last_us[2] = 2.7e6; /* 2 s, a hop and max_skew are more */
@@ -1107,7 +1107,7 @@ Test(health, an_array_that_hears_nothing_is_not_ok) {
 }
 
 /* One bin in a hundred may fail to converge. */
-Test(health, an_adaptive_spectrum_that_does_not_converge_is_told) {
+Test(health, an_adaptive_spectrum_that_does_not_converge_is_reported) {
     patient *p = well();
     look(p);
     p->status.mvdr_bins += 1000;
@@ -1124,7 +1124,7 @@ Test(health, an_adaptive_spectrum_that_does_not_converge_is_told) {
     look(p), expect(p, "ok", "");
 }
 
-Test(health, a_socket_that_was_opened_anew_degrades_for_a_second) {
+Test(health, a_socket_that_was_reopened_degrades_for_a_second) {
     patient *p = well();
     p->status.ingest.peers.reopened_memory++;
     look(p);

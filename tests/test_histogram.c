@@ -73,7 +73,7 @@ Test(histogram, percentiles_are_within_a_sixteenth_from_above) {
 }
 
 /* The maximum of an hour ago is not that of the last second. */
-Test(histogram, the_maximum_starts_anew_with_each_reading) {
+Test(histogram, the_maximum_restarts_with_each_reading) {
     static sonar_histogram histogram;
     static sonar_histogram_seen seen;
     sonar_percentiles time;

@@ -240,7 +240,7 @@ Test(ingest, messages_of_a_wrong_form_are_counted_and_skipped) {
     send_wrong_forms();
 }
 
-Test(ingest, an_endpoint_in_use_is_told_plainly) {
+Test(ingest, an_endpoint_in_use_is_reported_plainly) {
     const char *endpoint = tcp_endpoint();
     void *context = zmq_ctx_new();
     sonar_ingest_spec spec = spec_for(context, &endpoint);
@@ -364,7 +364,7 @@ static void tell_of_chunks_after_waiting(void) {
     zmq_ctx_term(context);
 }
 
-Test(ingest, block_mode_tells_of_chunks_that_a_waiting_frame_completes) {
+Test(ingest, block_mode_announces_chunks_that_a_waiting_frame_completes) {
     for (threads = 1; threads < 5; threads += 3)
         tell_of_chunks_after_waiting();
 }

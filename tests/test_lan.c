@@ -116,7 +116,7 @@ Test(lan, the_tools_reach_the_daemon_with_one_option) {
     cr_expect_eq(status("frames.peers.failed.unknown_key", 0), 0);
 }
 
-Test(lan, a_wrong_key_is_told_and_counted) {
+Test(lan, a_wrong_key_is_reported_and_counted) {
     char text[8192];
     start("pull");
     status("uptime_s", 0); /* the daemon runs */

@@ -576,7 +576,7 @@ Test(live, devices_with_graphs_take_what_they_have_room_for, .timeout = 600) {
 }
 
 /* Recorded not at once, but then with the new values; twice. */
-Test(live, devices_record_anew_what_has_changed, .timeout = 600) {
+Test(live, devices_record_again_what_has_changed, .timeout = 600) {
     static line changing, started;
     const setting slow = {"sound_speed_mps", "1450"};
     const struct layout layout = feed_layout(fake_backend(FAKE_LAZY | FAKE_GRAPHS));

@@ -81,7 +81,7 @@ static size_t drain(int fd, char *text, size_t bytes) {
     return used;
 }
 
-Test(log, a_pipe_that_nobody_reads_holds_nothing_up) {
+Test(log, a_pipe_that_no_one_reads_holds_nothing_up) {
     rig rig = rig_make();
     int ends[2];
     cr_assert_eq(pipe2(ends, O_CLOEXEC), 0);
@@ -101,7 +101,7 @@ Test(log, a_pipe_that_nobody_reads_holds_nothing_up) {
 
 /* Mistakes of the configuration are printed at start; a warning does not block the start, and an
  * error does not block the exit. */
-Test(log, a_report_that_nobody_reads_holds_no_start_up) {
+Test(log, a_report_that_no_one_reads_holds_no_start_up) {
     rig rig = rig_make();
     char *good = box_read(&rig.box, "sonard.yaml");
     int ends[2];
@@ -320,7 +320,7 @@ static unsigned admitted_of(log_kinds *kinds, const char *where, unsigned lines,
     return admitted;
 }
 
-Test(log, a_kind_has_so_many_lines_in_a_period_and_tells_the_rest_after_it) {
+Test(log, a_kind_has_so_many_lines_in_a_period_and_reports_the_rest_after_it) {
     static log_kinds kinds;
     log_kind over;
     const int64_t end_ns = (1 + LOG_PERIOD_S) * second_ns;
@@ -338,7 +338,7 @@ Test(log, a_kind_has_so_many_lines_in_a_period_and_tells_the_rest_after_it) {
 }
 
 /* If the flood continues, every line is counted, even if lines are read late. */
-Test(log, a_kind_that_goes_on_is_told_each_period) {
+Test(log, a_kind_that_goes_on_is_reported_each_period) {
     static log_kinds kinds;
     log_kind over;
     unsigned admitted = 0, told = 0, sent = 0;

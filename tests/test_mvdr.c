@@ -52,7 +52,7 @@ Test(mvdr, same_bits_for_any_number_of_workers) {
 
 /* Without a request no bin is solved, and the last solution's values stay in memory. The next
  * requested window is solved again. */
-Test(mvdr, nobody_wants_it_so_nothing_is_solved) {
+Test(mvdr, no_one_wants_it_so_nothing_is_solved) {
     enum { B = 12, L = 5, T = 9 };
     site here = site_open(sonar_backend_cpu(), sonar_host_serial());
     const sonar_mvdr_spec spec = mvdr_spec(B, T, L, 0);

@@ -216,7 +216,7 @@ Test(navigation, a_heading_that_does_not_come_is_named, .timeout = 600) {
 }
 
 /* A heading set by hand applies until another one is received. */
-Test(navigation, sonarctl_tells_where_the_ship_is, .timeout = 600) {
+Test(navigation, sonarctl_sets_where_the_ship_is, .timeout = 600) {
     static rig r;
     message m;
     rig_open(&r, "heading_offset_deg: 10");

@@ -94,7 +94,7 @@ static void rig_stop(rig *rig, int expected) {
 
 #ifdef SONAR_HAVE_SYSTEMD
 
-Test(notify, a_start_is_told_step_by_step_and_ends_when_sockets_listen) {
+Test(notify, a_start_is_reported_step_by_step_and_ends_when_sockets_listen) {
     rig rig = rig_open();
     int steps = 0;
     rig_start(&rig, "backend: cpu");

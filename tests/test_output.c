@@ -1018,7 +1018,7 @@ Test(output, a_full_ring_drops_and_counts) {
 
 /* A reader that never reads: its queue fills, libzmq drops for it, every result comes back and a
  * good reader misses nothing. */
-Test(output, a_stalled_subscriber_stalls_nobody) {
+Test(output, a_stalled_subscriber_stalls_no_other) {
     make();
     scene.spec.high_water_mark = 2000;
     go();
@@ -1251,7 +1251,7 @@ Test(output, blocking_loses_nothing) {
 
 /* ---- latency --------------------------------------------------------------------------------- */
 
-Test(output, latency_is_measured_and_starts_anew) {
+Test(output, latency_is_measured_and_restarts) {
     make(), go();
     sonar_percentiles latency;
     sonar_output_read_latency(output, &latency);

@@ -429,7 +429,7 @@ Test(transfer, snapshots_may_begin_before_their_window) {
     check_orders(UNEVEN, 29, 0);
 }
 
-Test(transfer, a_stream_that_begins_anew_leaves_nothing_behind) {
+Test(transfer, a_stream_that_restarts_leaves_nothing_behind) {
     check_orders(PIECES, 0, 4);
     check_orders(SHARED, 0, 4);
     check_orders(SHARED, 29, 4);
@@ -451,7 +451,7 @@ Test(recovery, a_wait_that_fails_leaves_work_behind) {
 
 /* A data thread that reads samples in place must not be woken for every chunk.
  */
-Test(transfer, only_a_device_is_told_of_chunks) {
+Test(transfer, only_a_device_gets_chunks) {
     for (int device = 0; device < 2; device++) {
         const struct layout layout = feed_layout(device ? eager() : real());
         sonar_error err = {0};
@@ -544,7 +544,7 @@ Test(headers, tell_the_frequencies_and_sensors_of_what_they_head) {
 
 /* Relative to their mean, (1, 2, 0.5), as in the steering vectors; by channel, one of which feeds
  * no sensor. */
-Test(headers, positions_are_told_by_channel) {
+Test(headers, positions_are_reported_by_channel) {
     sonar_error err = {0};
     feed feed;
     cr_assert_eq(

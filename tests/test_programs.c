@@ -262,7 +262,7 @@ Test(programs, closed_descriptors_are_not_given_to_sockets) {
 }
 
 /* Before libzmq aborts. */
-Test(programs, too_few_descriptors_are_told_with_exit_code_3) {
+Test(programs, too_few_descriptors_are_reported_with_exit_code_3) {
     for (int limit = 12; limit <= 32; limit += 4) {
         char command[512], text[4096];
         snprintf(command, sizeof command,

@@ -521,7 +521,7 @@ static void leave_a_still_disk(const char *ahead_s) {
     rig_free(&rig);
 }
 
-Test(record, a_disk_that_stands_still_keeps_nobody_from_leaving) {
+Test(record, a_disk_that_stands_still_keeps_no_one_from_leaving) {
     leave_a_still_disk("0");
 }
 /* The kernel waits by its own clock: for it that of the daemon is set back by an hour. */
@@ -632,7 +632,7 @@ Test(record, a_full_disk_stops_the_recording_alone) {
 }
 
 /* For example by a cleanup job: later data would be in no folder. */
-Test(record, a_file_that_is_deleted_meanwhile_is_told) {
+Test(record, a_file_that_is_deleted_meanwhile_is_reported) {
     static const char *const kind[] = {"raw", "spectra"}, *const ending[] = {".sigmf-data",
                                                                              ".sonar-spectra"};
     for (int i = 0; i < 2; i++) {
@@ -661,7 +661,7 @@ Test(record, a_file_that_is_deleted_meanwhile_is_told) {
     }
 }
 
-Test(record, a_folder_that_was_made_anew_is_recorded_to) {
+Test(record, a_folder_that_was_made_again_is_recorded_to) {
     rig rig = rig_make();
     char command[300];
     configure(&rig, "max_skew_ms: 200", "what: raw, buffer_mib: 16");
@@ -687,7 +687,7 @@ Test(record, a_folder_that_was_made_anew_is_recorded_to) {
     rig_free(&rig);
 }
 
-Test(record, too_little_room_is_told_and_a_command_begins_anew) {
+Test(record, too_little_room_is_reported_and_a_command_restarts_it) {
     rig rig = rig_make();
     configure(&rig, "max_skew_ms: 200", "what: raw, buffer_mib: 16");
     char *text = box_read(&rig.box, "sonard.yaml"), *at = strstr(text, "free_mib: 0");
@@ -1043,7 +1043,7 @@ Test(record, messages_of_another_version_are_refused) {
     rig_free(&rig);
 }
 
-Test(record, a_folder_that_is_not_there_is_told_with_its_place) {
+Test(record, a_folder_that_is_not_there_is_reported_with_its_place) {
     rig rig = rig_make();
     configure(&rig, "max_skew_ms: 200", "what: raw");
     rmdir(rig.folder);

@@ -224,7 +224,7 @@ Test(rights, capabilities_grant_them) {
 
 /* ---- refused --------------------------------------------------------------------------------- */
 
-Test(rights, refused_they_are_told_and_the_daemon_works) {
+Test(rights, refused_they_are_reported_and_the_daemon_works) {
     cr_assert(limit_to(RLIMIT_RTPRIO, 0) && limit_to(RLIMIT_MEMLOCK, 3 * KIB * KIB));
     drop_capabilities();
     rig rig = rig_start();

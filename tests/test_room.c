@@ -92,7 +92,7 @@ Test(room, is_that_of_the_top_in_a_container, .init = begin, .fini = end) {
     expect(209715200, 209715200, "/sys/fs/cgroup/memory.max");
 }
 
-Test(room, is_without_bounds_where_nobody_tells, .init = begin, .fini = end) {
+Test(room, is_unlimited_without_limits_of_the_system, .init = begin, .fini = end) {
     const sonar_room room = sonar_room_read(root);
     cr_expect(isinf(room.total_bytes) && isinf(room.free_bytes));
     put("/proc/meminfo", "MemTotal: many\n");

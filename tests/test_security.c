@@ -217,7 +217,7 @@ Test(security, keys_come_and_go_while_running) {
 }
 
 /* Without an authentication handler libzmq admits every key, unless configured otherwise. */
-Test(security, nobody_is_let_in_without_the_handler) {
+Test(security, no_one_is_let_in_without_the_handler) {
     server s = open_server(ZMQ_PULL, SONAR_SENDERS);
     sonar_zap_destroy(s.zap);
     s.zap = NULL;

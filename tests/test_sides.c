@@ -133,7 +133,7 @@ static void expect_sides(sea *s, double from_deg, double turn_deg) {
     sonar_sides_destroy(sides);
 }
 
-Test(sides, a_turn_tells_port_from_starboard) {
+Test(sides, a_turn_distinguishes_port_from_starboard) {
     sea s = {.scan = line_at(0, 0), .seen = 1, .seed = 1};
     const double bearing_deg[] = {70, 200, 250, 310};
     s.sources = 4;
@@ -250,7 +250,7 @@ Test(sides, a_turn_corrects_what_was_told) {
 
 /* ---- no evidence ----------------------------------------------------------------------------- */
 
-Test(sides, a_straight_course_tells_nothing) {
+Test(sides, a_straight_course_decides_nothing) {
     sea s = {.scan = line_at(0, 0),
              .seen = 0.9,
              .scatter = 0.15,
@@ -269,7 +269,7 @@ Test(sides, a_straight_course_tells_nothing) {
 }
 
 /* Turning all the time, by many rates, few and many false contacts. */
-Test(sides, noise_tells_nothing) {
+Test(sides, noise_decides_nothing) {
     static const double rate_deg_s[] = {0.05, 0.3, 1, 3}, many[] = {1, 4, 12};
     for (size_t r = 0; r < 4; r++)
         for (size_t m = 0; m < 3; m++) {
@@ -333,7 +333,7 @@ Test(sides, without_a_heading_or_a_line_there_is_no_side) {
 }
 
 /* After another stream, or a clock that is set back, the history is not used. */
-Test(sides, another_stream_begins_anew) {
+Test(sides, another_stream_restarts) {
     for (int how = 0; how < 2; how++) {
         sea s = {.scan = line_at(0, 0), .seen = 1, .sources = 1, .bearing_deg = {300}, .seed = 10};
         sonar_sides *sides = open_sides();

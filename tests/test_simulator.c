@@ -965,7 +965,7 @@ Test(simulator, windows_that_are_never_published_are_settled) {
     cr_expect_eq(credit.done, 3);
 }
 
-Test(simulator, a_lag_is_told_once_and_then_at_intervals) {
+Test(simulator, a_lag_is_reported_once_and_then_at_intervals) {
     static const struct {
         double at_s, lag_s, waited_s;
         const char *says;

@@ -215,7 +215,7 @@ static watch_row row_at(int row, double row_s, double quiet_s, float *level) {
     return kind;
 }
 
-Test(watch, a_new_axis_starts_the_waterfall_anew) {
+Test(watch, a_new_axis_clears_the_waterfall) {
     float level;
     make_pane(50, 3);
     for (uint64_t i = 1; i < 30; i++)
@@ -348,7 +348,7 @@ static const char *line_with(const watch_text *text, const char *start) {
 }
 
 /* A known side is in the table and in the line, an unknown one in neither. */
-Test(watch, the_side_that_a_turn_has_told_is_shown) {
+Test(watch, the_side_that_a_turn_has_found_is_shown) {
     output_scene_make(&scene, NULL, "");
     scene.result[0].params.heading_deg = 30, scene.cbf.axis_az_deg = 0;
     static const sonar_side side[] = {SONAR_SIDE_PORT, SONAR_SIDE_STARBOARD, SONAR_SIDE_UNKNOWN,
@@ -809,7 +809,7 @@ static unsigned long fill_buffers(void *pub) {
 }
 
 /* It must react to a signal without waiting for its reader. */
-Test(watch, a_signal_ends_it_while_nobody_reads_it, .timeout = 600) {
+Test(watch, a_signal_ends_it_while_no_one_reads_it, .timeout = 600) {
     void *context = zmq_ctx_new();
     char endpoint[64], subscription[64];
     int output, code;
@@ -828,7 +828,7 @@ Test(watch, a_signal_ends_it_while_nobody_reads_it, .timeout = 600) {
 /* Its output is not read, so it does not read its connection, and then the publisher leaves. With
  * ZMTP heartbeats libzmq would send one to the closed connection, get an error, and abort at the
  * next one's timer. */
-Test(watch, it_survives_that_nobody_reads_it, .timeout = 600) {
+Test(watch, it_survives_that_no_one_reads_it, .timeout = 600) {
     void *context = zmq_ctx_new();
     char endpoint[64], subscription[64];
     int output, code;

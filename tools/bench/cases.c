@@ -176,7 +176,7 @@ double bench_mvdr_flop(const bench_case *c, double sweeps) {
     return (double)c->mvdr.bins * (fresh + solution_flop(c, sweeps));
 }
 
-double bench_anew_flop(const bench_case *c) {
+double bench_refill_flop(const bench_case *c) {
     const double b = (double)c->sensors, l = (double)c->snapshots, looks = (double)c->angles;
     const double sums = by_snapshots(c) ? 8 * b * l * ((l + 1) / 2 + looks) : 4 * b * b * l;
     return (double)c->mvdr.bins * (sums + solution_flop(c, 0));

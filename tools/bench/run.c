@@ -139,7 +139,7 @@ static sonar_code run_scene(const bench_scene *s, bench_report *report, sonar_er
         {"mvdr", name, bench_stages_mvdr, 0, mvdr_bytes, 0, mvdr},
         {"mvdr.trace", name, bench_stages_trace, 0, mvdr_bytes, 0, c->mvdr_alone && c->peers},
         {"mvdr.looks", name, bench_stages_looks, bench_looks_flop(c), mvdr_bytes, 0, c->mvdr_alone},
-        {"mvdr.anew", name, bench_stages_refill, bench_anew_flop(c), mvdr_bytes, 0,
+        {"mvdr.anew", name, bench_stages_refill, bench_refill_flop(c), mvdr_bytes, 0,
          c->mvdr_alone && c->snapshots <= BENCH_NEW_MOST},
     };
     const plan chain = {

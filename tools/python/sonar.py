@@ -213,7 +213,7 @@ def await_message(socket, endpoint, timeout_s, told):
 
 def subscribe(endpoint, *topics, key=None, timeout_s=None, high_water_mark=1000):
     """Yields messages for ever, or until none has come for `timeout_s`. Logs why it waits (logger "sonar"), and
-    raises Refused if the daemon does not let it in. A slow reader loses messages: `header["seq"]` tells."""
+    raises Refused if the daemon does not admit it. A slow reader loses messages; gaps in `header["seq"]` show this."""
     socket = connect(endpoint, *topics, key=key, high_water_mark=high_water_mark)
     told = set()
     try:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Who may look. On loopback any page that this bridge served itself; elsewhere who knows the token.
+// Who may look: on loopback any page that this bridge served itself; elsewhere anyone who has the token.
 import { timingSafeEqual } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 

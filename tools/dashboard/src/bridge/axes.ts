@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Axes are long and hardly ever change: each is given a number, and a page gets it once.
+// Axes are long and hardly ever change, so each gets a number, and a page gets it once.
 import type { Axis } from "../shared/protocol.js";
 
 const KEPT = 64;

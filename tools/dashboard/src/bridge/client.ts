@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// One page. It reads the histories with a cursor for each topic, so nothing is queued for it: what is on its
-// way is bounded by what it has acknowledged and by what its connection takes, whatever it asks for; a page that is
-// too slow is moved on by whole rows and told so.
+// One page. It reads the histories with a cursor for each topic, so nothing is queued for it. The bytes on their way
+// are bounded by what the page has acknowledged and by what its connection accepts, whatever it requests. A page that
+// is too slow skips whole rows and is informed.
 import type { WebSocket } from "ws";
 import { encodeFrame, parseRequest, type FromPage, type ToPage } from "../shared/frames.js";
 import type { Entry, History } from "./history.js";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The last messages of a topic, bounded in time and in bytes. Every page reads it with a cursor of its own,
-// so that it is the queue of every page, too.
+// The last messages of a topic, bounded in time and in bytes. Every page reads it with its own cursor, so it also
+// serves as the queue of every page.
 import type { RowHeader } from "../shared/frames.js";
 import type { Axis } from "../shared/protocol.js";
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Serves the built page and its WebSockets. Whoever can reach the port may send anything: errors of a connection
-// are handled before anything else is done with it, and whatever it can hold is bounded.
+// Serves the built page and its WebSockets. Anyone who can reach the port may send anything, so errors of a connection
+// are handled before anything else is done with it, and everything that it can hold is bounded.
 import { createReadStream, statSync } from "node:fs";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { extname, join, normalize, sep } from "node:path";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Surfaces as the history keeps them: as levels of 16 bits, and of as many windows the mean as it takes for the
-// whole history to have room.
+// Surfaces as the history stores them: levels of 16 bits, averaged over as many windows as needed for the whole
+// history to fit into its memory.
 import type { RowHeader } from "../shared/frames.js";
 
 const STEPS = 448; // steps per octave of power: levels are exact to 0.004 dB

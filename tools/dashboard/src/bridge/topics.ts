@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// What the bridge subscribes to, how much of it is kept, and what of a surface goes to a page.
+// What the bridge subscribes to, how much of it is kept, and which part of a surface is sent to a page.
 import { axisValues, nearest, type Axis, type Message } from "../shared/protocol.js";
 import type { Entry } from "./history.js";
 import { unpack } from "./surfaces.js";

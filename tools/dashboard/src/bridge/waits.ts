@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Why nothing comes of a daemon: libzmq is silent about a peer that is not there or does not let the bridge in. The
-// reasons are those of src/net/client.c.
+// Why nothing is received from a daemon: libzmq does not report that a peer does not exist or does not admit the
+// bridge. The reasons are those of src/net/client.c.
 import { connect } from "node:net";
 import type { Subscriber } from "zeromq";
 

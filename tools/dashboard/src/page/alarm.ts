@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Whether what is on the page is alive: a frozen green screen is the worst thing a display can do.
+// Whether the data on the page are current: a frozen picture that looks normal is the worst failure of a display.
 import { duration, utcDate, utcTime } from "./format.js";
 
 const DEAD_MS = 2000;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Where hydrophones stand on a drawing: a side view above a plan, on one scale and with one axis forward.
+// Where hydrophones are drawn: a side view above a plan, on one scale and with one forward axis.
 
 export interface Place {
     left: number;

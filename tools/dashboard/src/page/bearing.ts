@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// From the angles that an array measures to bearings and back, as docs/reading.md defines them.
+// Converts the angles that an array measures to bearings and back, as docs/reading.md defines them.
 import type { Detection, Header } from "../shared/protocol.js";
 
 export type Bearings = Pick<

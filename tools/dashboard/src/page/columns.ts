@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Which values of a row lie under each pixel of a line.
+// Which values of a row belong to each pixel of a line.
 import { nearest } from "../shared/protocol.js";
 import { angleOf, bearingsOf, difference, hasTrue, inArrayFrame, isTrue, sidesOf, turn, type Bearings, type Placed } from "./bearing.js";
 import type { RowAxis } from "./record.js";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// How curves look: letters, grid and lines that grow with the page.
+// The style of curves: letters, grid and lines that scale with the page.
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { colourOf, letter_px } from "./dom.js";

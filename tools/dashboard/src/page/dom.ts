@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Elements in one call. Texts of the daemon are only ever set as text.
+// Elements in one call. Texts from the daemon are inserted only as text.
 
 export function element<K extends keyof HTMLElementTagNameMap>(
     tag: K,

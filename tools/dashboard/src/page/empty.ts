@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// What stands in the place of a picture for which nothing has come: what is missing, and what to do about it.
+// The text shown in place of a picture without data: what is missing, and what to do about it.
 import { element, setText } from "./dom.js";
 import { statusOf } from "./status.js";
 import type { Store } from "./store.js";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The array's heading, and what to say while it is not told: what is true by the last one is grey.
+// The array's heading, and the warning while none is received: bearings that are true by the last heading are grey.
 import type { RowHeader } from "../shared/frames.js";
 import { formatBearing } from "./bearing.js";
 import { duration, utcTime } from "./format.js";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The keyboard: everything that the hand can do, but for pointing.
+// The keyboard: everything that the user can do, except pointing.
 import { PALETTES } from "./colour.js";
 import { element } from "./dom.js";
 import { NORMALISATIONS, type Normalisation } from "./normalise.js";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The connection to the bridge, opened again for as long as the page lives.
+// The connection to the bridge, reopened as long as the page lives.
 import { decodeFrame, type FromPage, type ToPage } from "../shared/frames.js";
 
 const RETRY_MS = 1000;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// MUSIC's pseudo-spectrum: it tells bearings and no levels, so it stands on a scale of its own. In dB it is 0 where
-// nothing is, and the higher, the better a plane wave from there fits.
+// MUSIC's pseudo-spectrum. It shows bearings but no levels, so it has its own scale: 0 dB without a source, and higher
+// the better a plane wave from that direction fits.
 import { decibels, fixed } from "./format.js";
 import type { Row } from "./record.js";
 

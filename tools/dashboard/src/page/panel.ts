@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// A waterfall with its axes, its cursor and the hand on it.
+// A waterfall with its axes, its cursor and its pointer events.
 import type { RowHeader } from "../shared/frames.js";
 import type { Detection } from "../shared/protocol.js";
 import { bearingsOf, formatBearing, hasTrue, isCone, isSided, isTrue, sideText, type Bearings } from "./bearing.js";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// What the watch-keeper chose, kept by the browser.
+// The user's choices, stored by the browser.
 import type { Frame } from "./columns.js";
 import type { Normalisation } from "./normalise.js";
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Where the watch-keeper looks: what part of the record is shown, and where the cursor stands. All panels of a
-// record share it.
+// What the user looks at: the part of the record that is shown, and the cursor. All panels of a record share it.
 import type { Extent } from "./columns.js";
 import type { Row } from "./record.js";
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// What the page knows of the daemon it shows.
+// What the page knows of the daemon that it shows.
 import type { RowHeader, SourceState, ToPage } from "../shared/frames.js";
 import type { Axis, Detection } from "../shared/protocol.js";
 import { Contacts } from "./contacts.js";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The buttons: which view, and how the record looks.
+// The buttons that select the view and the look of the record.
 import { PALETTES } from "./colour.js";
 import { button, choice, element } from "./dom.js";
 import { duration } from "./format.js";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The line above everything: which daemon, what time, how it is.
+// The line above all views: the daemon, the time, and the daemon's state.
 import { choice, element, setText } from "./dom.js";
 import { duration, latency, utcDate, utcTime } from "./format.js";
 import { patience_ms } from "./record.js";

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The picture of a record: newest on top, each line of pixels a stretch of time. Lines are kept in a ring of
-// tiles of some lines each, which hang on a strip that moves as a whole: a new row costs the few lines that it
-// lies in, and the one tile that holds them, not the whole picture. This needs no GPU. The tiles are canvases
-// that are given whole bitmaps: without a GPU, Chromium copies every other canvas for each frame, changed or not.
+// The picture of a record: newest on top, each line of pixels an interval of time. Lines are stored in a ring of tiles
+// of some lines each, which are attached to a strip that moves as a whole. A new row costs only its own lines and the
+// tile that contains them, not the whole picture, so no GPU is needed. The tiles are canvases that get whole bitmaps:
+// without a GPU, Chromium copies every other canvas for each frame, changed or not.
 import { EMPTY, GAP, MARK, PART, SHADES, shades } from "./colour.js";
 import { columnsOf, largest, placesOf, type Columns, type Extent, type Frame } from "./columns.js";
 import { element } from "./dom.js";

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// What bridge and page say to each other. The bridge sends binary frames: length of the header (u32, little
-// endian), header in JSON padded with blanks to a multiple of four bytes, float32 array. The page answers in
-// JSON texts.
+// The messages between bridge and page. The bridge sends binary frames: length of the header (u32, little endian),
+// header in JSON padded with blanks to a multiple of four bytes, float32 array. The page answers in JSON texts.
 import type { Axis, Header } from "./protocol.js";
 
 /** The header of a daemon's message without its axes, which are sent once and referred to by a number. A lofargram's

@@ -93,7 +93,7 @@ test("MUSIC stands beside the azimuth spectra on its own scale, and is computed 
         await until("it is asked for again", () => wanted().includes("music.azimuth"));
         await until("it is drawn again", async () => (await curve()) !== null);
         await page.keyboard.press("1");
-        await until("nobody wants it beside the record", () => !wanted().includes("music.azimuth"));
+        await until("no page wants it beside the record", () => !wanted().includes("music.azimuth"));
     } finally {
         await chain.stop();
     }

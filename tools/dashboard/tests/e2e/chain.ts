@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The real chain: simulator, daemon, bridge and pages in Debian's Chromium. Each test has its own, but for the browser,
-// which the tests of a file share. Whatever a test waits for is a condition; neither simulator nor daemon lose
-// anything when they get no processor for a while, but come late.
+// The real chain: simulator, daemon, bridge and pages in Debian's Chromium. Each test has its own chain, except for
+// the browser, which the tests of a file share. Tests wait only for conditions: if simulator and daemon get no
+// processor for a while they lose nothing, but are late.
 import { execFileSync, spawn, type ChildProcess } from "node:child_process";
 import { createSocket } from "node:dgram";
 import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The array's drawing: where hydrophones stand, and which of them are out, and why.
+// The array's drawing: where hydrophones are, which of them are masked, and why.
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { Chain, closeBrowser, until } from "./chain.js";

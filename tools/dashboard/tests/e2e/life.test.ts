@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Silence, death and return.
+// A daemon that falls silent, ends and returns.
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { Chain, closeBrowser, picture, rgb, SHIP_DEG, until } from "./chain.js";

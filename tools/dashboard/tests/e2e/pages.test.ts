@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Ten pages at once: the daemon loses nothing by them, and none of them grows.
+// Ten pages at once: the daemon loses nothing, and no page grows.
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import type { CDPSession, Page } from "playwright-core";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The built bridge under peers that break every rule: it goes on, stays small, and has a place for others.
+// The built bridge with peers that violate every rule: it continues, stays small, and has places for others.
 import assert from "node:assert/strict";
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Every view against the simulated truth, and what the daemon is asked for.
+// Every view against the simulated truth, and the topics that the daemon has to compute for it.
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { Chain, closeBrowser, drawn, picture, rgb, SHIP_DEG, until, wantedBy } from "./chain.js";

@@ -370,10 +370,10 @@ test("silence is told as what it is", () => {
     assert.equal(lifeOf({ ...signs, status_ms: null, began_ms: 9000 }).dead, false, "a page that has just been opened");
 });
 
-test("a heading that nobody tells any more is said, with the last one", () => {
+test("a heading that is no longer received is reported, with the last one", () => {
     const at = (utc_ms: number, flags: string[]) => ({ ...row(utc_ms, 0), header: { ...row(utc_ms, 0).header, heading_deg: null, flags } }) as Row;
     assert.equal(headingText(undefined, null), "");
-    assert.equal(headingText(at(0, ["gap"]), null), "", "nobody told one, nor should have");
+    assert.equal(headingText(at(0, ["gap"]), null), "", "there was none, nor should there be");
     assert.equal(headingText(at(0, ["heading_stale"]), null), "NO HEADING YET. Bearings are relative to the array");
     const last = { deg: 213, utc_ms: 3_600_000 };
     assert.equal(headingText(at(3_612_000, ["heading_stale"]), last),
@@ -444,7 +444,7 @@ test("a spectrum that the others have left behind, or that is of another run, is
     assert.ok(isCurrent(at(0), { ...at(9000), span_ms: 5000 }), "windows of five seconds");
 });
 
-test("of what is sent only while it is shown, nothing stays when it is asked for anew; of the record, all", () => {
+test("topics sent only while shown are cleared when they are requested again; the record stays", () => {
     const store = new Store();
     store.take({ type: "axes", id: 1, axes: [{ name: "azimuth", unit: "deg", start: 0, step: 1 }] }, new Float32Array(0));
     const send = (topic: string, sample: number) => {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The array as it stands in the water: each hydrophone at its place, its level as colour, what is wrong as a mark.
+// The array as it lies in the water: each hydrophone at its place, its level as colour, its fault as a mark.
 import { fitArray, placeIn, type ArrayFit, type ArrayPane } from "../arrayfit.js";
 import { pixelText, shades, SHADES } from "../colour.js";
 import { colourOf, element, fitCanvas, letter_px, setText } from "../dom.js";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Eigenvalues of the MVDR's covariance: over frequency, a curve for each, and those of one bin beside them. What
-// is counted as a source is bright.
+// Eigenvalues of the MVDR's covariance: over frequency, a curve for each, and next to them those of one bin. Those
+// counted as sources are bright.
 import uPlot from "uplot";
 import { nearest } from "../../shared/protocol.js";
 import { axisStyle, curve, fitPlot } from "../curves.js";

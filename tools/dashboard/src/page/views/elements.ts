@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Each hydrophone: its level, what the daemon found wrong with it, the share of samples that are missing, its place.
+// Each hydrophone: its level, the fault that the daemon found, its share of missing samples, its place.
 import { FAULT_COLOURS, MASKED, WELL } from "../colour.js";
 import { colourOf, element, fitCanvas, letter_px, setText } from "../dom.js";
 import { Empty, waitingText } from "../empty.js";

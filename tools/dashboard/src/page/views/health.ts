@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// What the daemon says of itself, what the bridge lost, and what this page left out.
+// The daemon's health, what the bridge lost, and what this page omitted.
 import { element, setText } from "../dom.js";
 import { Empty, waitingText } from "../empty.js";
 import { duration, latency as inTime, utcDate, utcTime } from "../format.js";

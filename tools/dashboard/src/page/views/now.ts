@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The newest azimuth spectra on one scale in dB, and around the compass; beside them MUSIC, which has no level, on
-// a scale of its own.
+// The newest azimuth spectra on one scale in dB, and around the compass; next to them MUSIC, which has no level, on
+// its own scale.
 import uPlot from "uplot";
 import type { RowHeader } from "../../shared/frames.js";
 import { angleTitle, bearingsOf, formatBearing, hasTrue, isCone, turn } from "../bearing.js";
