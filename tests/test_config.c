@@ -546,6 +546,8 @@ static const struct {
     {SMALL "cfb: {ranges_m: []}\n", ":5:1: error: unknown key", "did you mean cbf?"},
     {SMALL "mvdr: {method: two_sided}\n", ":5:8: error: unknown key \"method\" in mvdr",
      "mvdr.solver: auto replaces it"},
+    {SMALL "mvdr: {dmr: 2, dmr_noise: trace}\n", ":5:16: error: unknown key \"dmr_noise\" in mvdr",
+     "the noise of mvdr.dmr is always the median"},
     {SMALL "mvdr: {solver: cholesky}\n", ":5:16: error: mvdr.solver", "accepted: auto, jacobi"},
     {SMALL "mvdr: {dmr: auto, source_count: off}\n",
      ":5:33: error: mvdr.source_count: mvdr.dmr: auto", "accepted: mdl or random_matrix"},

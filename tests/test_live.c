@@ -72,39 +72,38 @@ static const char *limit(const setting *other, char text[96]) {
 
 static void write_text(char text[2048], const setting *other) {
     char loading[96], cbf[96], lofar[96], mvdr[96], limited[96];
-    snprintf(
-        text, 2048,
-        "schema: 1\n"
-        "array: {id: 1, geometry: {line: {sensors: %d, spacing_m: 0.75}}, mask: %s, "
-        "gain_db: %s, phase_deg: %s, delay_us: %s, heading_deg: %s}\n"
-        "sound_speed_mps: %s\n"
-        "fs_hz: %d\n"
-        "ingest: {overload: block}\n"
-        "dft: {length: %d, hop: %d}\n"
-        "cbf: {%sranges_m: %s, shading: %s, scan: %s}\n"
-        "lofar: {%s}\n"
-        "mvdr: {%ssnapshots: %d, scan: %s, cell_maximum: %s, nearfield: true, solver: %s, "
-        "loading: {%s}, correct_level: %s, source_count: %s, dmr: %s, dmr_noise: %s, music: %s, "
-        "tolerance: %s, max_sweeps: %s%s}\n"
-        "detections: {threshold_db: %s, most: %s}\n"
-        "output: {high_water_mark: 1000}\n"
-        "runtime: {threads: 1, backend: cpu}\n",
-        SENSORS, chosen(other, "array.mask", "[]"), chosen(other, "array.gain_db", "-170"),
-        chosen(other, "array.phase_deg", "0"), chosen(other, "array.delay_us", "0"),
-        chosen(other, "array.heading_deg", "0"), chosen(other, "sound_speed_mps", "1500"), FS, FS,
-        FS, besides(other, "cbf.band", "band_hz: [600, 950], ", cbf),
-        chosen(other, "cbf.ranges_m", "[20, 60]"), chosen(other, "cbf.shading", "uniform"),
-        chosen(other, "cbf.scan", "{start_deg: 0, stop_deg: 180, step_deg: 1}"),
-        besides(other, "lofar.band", lofar_band, lofar),
-        besides(other, "mvdr.band", mvdr_band, mvdr), SNAPSHOTS,
-        chosen(other, "mvdr.scan", "{start_deg: 0, stop_deg: 180, step_deg: 3}"),
-        chosen(other, "mvdr.cell_maximum", "false"), solver,
-        besides(other, "mvdr.loading.", "", loading), chosen(other, "mvdr.correct_level", "false"),
-        chosen(other, "mvdr.source_count", "mdl"), chosen(other, "mvdr.dmr", dmr),
-        chosen(other, "mvdr.dmr_noise", "trace"), chosen(other, "mvdr.music", music),
-        chosen(other, "mvdr.tolerance", "1e-9"), chosen(other, "mvdr.max_sweeps", "30"),
-        limit(other, limited), chosen(other, "detections.threshold_db", "6"),
-        chosen(other, "detections.most", "16"));
+    snprintf(text, 2048,
+             "schema: 1\n"
+             "array: {id: 1, geometry: {line: {sensors: %d, spacing_m: 0.75}}, mask: %s, "
+             "gain_db: %s, phase_deg: %s, delay_us: %s, heading_deg: %s}\n"
+             "sound_speed_mps: %s\n"
+             "fs_hz: %d\n"
+             "ingest: {overload: block}\n"
+             "dft: {length: %d, hop: %d}\n"
+             "cbf: {%sranges_m: %s, shading: %s, scan: %s}\n"
+             "lofar: {%s}\n"
+             "mvdr: {%ssnapshots: %d, scan: %s, cell_maximum: %s, nearfield: true, solver: %s, "
+             "loading: {%s}, correct_level: %s, source_count: %s, dmr: %s, music: %s, "
+             "tolerance: %s, max_sweeps: %s%s}\n"
+             "detections: {threshold_db: %s, most: %s}\n"
+             "output: {high_water_mark: 1000}\n"
+             "runtime: {threads: 1, backend: cpu}\n",
+             SENSORS, chosen(other, "array.mask", "[]"), chosen(other, "array.gain_db", "-170"),
+             chosen(other, "array.phase_deg", "0"), chosen(other, "array.delay_us", "0"),
+             chosen(other, "array.heading_deg", "0"), chosen(other, "sound_speed_mps", "1500"), FS,
+             FS, FS, besides(other, "cbf.band", "band_hz: [600, 950], ", cbf),
+             chosen(other, "cbf.ranges_m", "[20, 60]"), chosen(other, "cbf.shading", "uniform"),
+             chosen(other, "cbf.scan", "{start_deg: 0, stop_deg: 180, step_deg: 1}"),
+             besides(other, "lofar.band", lofar_band, lofar),
+             besides(other, "mvdr.band", mvdr_band, mvdr), SNAPSHOTS,
+             chosen(other, "mvdr.scan", "{start_deg: 0, stop_deg: 180, step_deg: 3}"),
+             chosen(other, "mvdr.cell_maximum", "false"), solver,
+             besides(other, "mvdr.loading.", "", loading),
+             chosen(other, "mvdr.correct_level", "false"),
+             chosen(other, "mvdr.source_count", "mdl"), chosen(other, "mvdr.dmr", dmr),
+             chosen(other, "mvdr.music", music), chosen(other, "mvdr.tolerance", "1e-9"),
+             chosen(other, "mvdr.max_sweeps", "30"), limit(other, limited),
+             chosen(other, "detections.threshold_db", "6"), chosen(other, "detections.most", "16"));
 }
 
 static void line_open(line *l, const setting *other, const struct layout *layout) {
@@ -425,7 +424,6 @@ Test(live, dominant_modes_change_where_eigenvectors_are) {
     solver = "auto", dmr = "2";
     try_setting(&(setting){"mvdr.dmr", "1"}, false, BY_SET, NULL);
     try_setting(&(setting){"mvdr.dmr", "auto"}, false, BY_FILE, NULL);
-    try_setting(&(setting){"mvdr.dmr_noise", "median"}, false, BY_SET, NULL);
     dmr = "off";
     line_open(&l, NULL, NULL);
     cr_expect_eq(set(&l, "mvdr.dmr", "2", &err), SONAR_EINVAL);

@@ -135,7 +135,6 @@ static const struct trial {
     {OPT_KNOWN_SOURCES, "1", {{0}}},
     {OPT_SOURCE_COUNT, "mdl", {{0}}},
     {OPT_DMR, "2", {{"mvdr.white_noise_gain_db", NULL}}},
-    {OPT_DMR_NOISE, "median", {{0}}},
     {OPT_WHITE_NOISE_GAIN, "-3", {{0}}},
     {OPT_MUSIC, "auto", {{0}}},
     {OPT_TOLERANCE, "1e-6", {{0}}},

@@ -110,7 +110,7 @@ struct sonar_backend {
     void (*graph_destroy)(sonar_graph *graph);
 };
 
-#define SONAR_PLUGIN_INTERFACE 12u
+#define SONAR_PLUGIN_INTERFACE 13u
 #define SONAR_PLUGIN_SYMBOL    "sonar_plugin"
 
 /* A kind of hardware: a shared library that links neither libsonar nor its libraries and is never

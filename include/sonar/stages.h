@@ -320,12 +320,6 @@ enum {
     SONAR_MODES_COUNTED = -1 /* the number that spec.source_count finds */
 };
 
-/* Noise power that replaces the eigenvalues dropped by dominant mode rejection. */
-typedef enum sonar_mvdr_noise {
-    SONAR_NOISE_TRACE = 0, /* their mean, corrected for the snapshots that the modes took */
-    SONAR_NOISE_MEDIAN     /* their median over that of the Marchenko-Pastur law */
-} sonar_mvdr_noise;
-
 /* How a taper spreads a tone over neighbouring bins: the angle of (W(o), W(o - 1)), W being the
  * taper's transform about its middle, for offsets o = (i + 1/2)/STEPS - REACH, which avoids the
  * zeros at whole bins, unwrapped beyond half a turn. From `first` on, `count` of the angles ascend,
@@ -367,7 +361,6 @@ typedef struct sonar_mvdr_spec {
      * each other, unless the stage was created with the JACOBI solver or with a limit on the white
      * noise gain. */
     int dmr;
-    sonar_mvdr_noise dmr_noise; /* live */
     /* Smallest white noise gain of the weights, |w^H a|^2 / (w^H w), in dB relative to that of
      * equal weights, B: less than 0; 0: no limit. Not together with dominant modes or corrected
      * levels. Live, but a stage that was created without a limit has no memory for one. */

@@ -385,11 +385,6 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                  .help = "Dominant mode rejection (docs/mvdr.md): this many of the largest "
                          "eigenvalues are kept, and the noise power replaces the others and the "
                          "loading. auto: as many as the sources that mvdr.source_count finds."},
-    [OPT_DMR_NOISE] =
-        {"mvdr.dmr_noise", LIVE, AT(specs.mvdr.dmr_noise), CHOICE("trace", "median"),
-         .fallback = "trace",
-         .help = "Noise power of mvdr.dmr. trace: the mean of the other eigenvalues. median: "
-                 "their median, which a few modes too few hardly change."},
     [OPT_WHITE_NOISE_GAIN] =
         {"mvdr.white_noise_gain_db", LIVE, AT(specs.mvdr.white_noise_gain_db), REAL("dB", -100, 0),
          .below = true,

@@ -90,7 +90,6 @@ typedef enum sonar_option_id {
     OPT_SOLVER,
     OPT_SOURCE_COUNT,
     OPT_DMR,
-    OPT_DMR_NOISE,
     OPT_WHITE_NOISE_GAIN,
     OPT_MUSIC,
     OPT_TOLERANCE,

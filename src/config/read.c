@@ -423,6 +423,9 @@ static void list_keys(const char *group, char *words, size_t size) {
 static const char *replacement(const char *group, const char *key) {
     if (!strcmp(group, "mvdr") && !strcmp(key, "method"))
         return "mvdr.solver: auto replaces it; solver: jacobi is the thesis's method, in float64";
+    if (!strcmp(group, "mvdr") && !strcmp(key, "dmr_noise"))
+        return "the noise of mvdr.dmr is always the median of the other eigenvalues; delete the "
+               "line";
     return NULL;
 }
 

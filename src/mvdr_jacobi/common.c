@@ -225,7 +225,6 @@ void mvdr_renew_spec(sonar_mvdr_spec *spec, const sonar_params *params) {
     spec->correct_level = live->correct_level;
     spec->source_count = live->source_count;
     spec->dmr = live->dmr;
-    spec->dmr_noise = live->dmr_noise;
     spec->tolerance = live->tolerance;
     spec->max_sweeps = live->max_sweeps;
     if (spec->white_noise_gain_db < 0)

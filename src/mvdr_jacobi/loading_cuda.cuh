@@ -122,8 +122,7 @@ __device__ inline uint32_t count_sources(const view &v, const mvdr_eigenspectrum
 __device__ inline loaded reject(const view &v, uint32_t bin, const mvdr_eigenspectrum &eigen,
                                 uint32_t sources) {
     const size_t modes = mvdr_modes_of(&eigen, v.spec.dmr, sources);
-    const double noise =
-        mvdr_noise_of(&eigen, v.spec.dmr_noise, modes, mvdr_sum_from(&eigen, modes));
+    const double noise = mvdr_noise_of(&eigen, modes);
     const double least = mvdr_least_delta(eigen.d[0], 0, 0),
                  share = mvdr_modes_share(&eigen, modes);
     bin_state &state = v.bin[bin];

@@ -6,10 +6,9 @@
  *     1/P = sum_{i<=K} |u_i^H a|^2 / d_i + (|a|^2 - sum_{i<=K} |u_i^H a|^2) / noise
  *         = (|a|^2 - sum_{i<=K} (1 - noise/d_i) |u_i^H a|^2) / noise
  *
- * Without their K modes, n sensors and L snapshots leave noise of (n - K) (L - K) numbers. `trace`
- * takes its mean power, as the loading rule with known sources does; `median` the median of the
- * other eigenvalues over that of the Marchenko-Pastur law, which a few modes too many or too few
- * hardly change.
+ * Without their K modes, n sensors and L snapshots leave noise of (n - K) (L - K) numbers. Its
+ * power is the median of the other eigenvalues over that of the Marchenko-Pastur law, which a few
+ * modes too many or too few hardly change.
  *
  * Noise tilts a source's eigenvector by so much that at the source P = share (s + N/n) + (1 -
  * share) N/n with share = (L - K + 1)/(L + n - 2K + 1), and P = N/n where there is none.
@@ -63,23 +62,13 @@ MVDR_BOTH static inline size_t mvdr_modes_of(const mvdr_eigenspectrum *l, int wa
     return modes < most ? modes : most;
 }
 
-MVDR_BOTH static inline double mvdr_sum_from(const mvdr_eigenspectrum *l, size_t first) {
-    double sum = 0;
-    for (size_t i = l->k; i-- > first;)
-        sum += l->d[i];
-    return sum;
-}
-
-/* Noise power per sensor beyond the K largest eigenvalues. `rest`: their sum. */
-MVDR_BOTH static inline double mvdr_noise_of(const mvdr_eigenspectrum *l, sonar_mvdr_noise rule,
-                                             size_t modes, double rest) {
+/* Noise power per sensor beyond the K largest eigenvalues. */
+MVDR_BOTH static inline double mvdr_noise_of(const mvdr_eigenspectrum *l, size_t modes) {
     const double n = (double)(l->n - modes);
     const double snapshots = l->snapshots > 1 ? l->snapshots : 1;
     /* L - K > 0 wherever there are modes, but L may have been rounded up to find K */
     const double left = snapshots - (double)modes > 0.5 ? snapshots - (double)modes : 0.5;
     const size_t end = mvdr_most_modes(l) + 1, count = end - modes;
-    if (rule == SONAR_NOISE_TRACE)
-        return rest / n * (snapshots / left);
     const double median =
         0.5 * (l->d[modes + (count - 1) / 2] + l->d[modes + count / 2]) * (snapshots / left);
     return median / mvdr_median_of_noise(n / left);

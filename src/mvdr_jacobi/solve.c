@@ -158,8 +158,7 @@ static void note_eigenvalues(mvdr_stage *stage, size_t bin, const mvdr_scratch *
 /* Dominant modes in place of loading; returns the share. */
 static double reject(const mvdr_stage *stage, const mvdr_eigenspectrum *eigen, size_t modes,
                      mvdr_view *view, mvdr_load *load, mvdr_scratch *scratch) {
-    const double noise =
-        mvdr_noise_of(eigen, stage->spec.dmr_noise, modes, mvdr_sum_from(eigen, modes));
+    const double noise = mvdr_noise_of(eigen, modes);
     const double least = mvdr_least_delta(scratch->d[0], 0, 0);
     *load = (mvdr_load){.delta = fmax(noise, least), .floored = noise < least};
     view_dominant(stage, view, modes, load->delta, scratch);

@@ -387,7 +387,6 @@ MVDR_CASE(live_values) {
         if (spec.solver != SONAR_MVDR_JACOBI)
             continue;
         to.dmr = 2, change_values(site, &spec, &to, l, "dominant modes");
-        to.dmr_noise = SONAR_NOISE_MEDIAN, change_values(site, &spec, &to, l, "their noise");
         to.dmr = SONAR_MODES_COUNTED, change_values(site, &spec, &to, l, "as many as counted");
     }
 }

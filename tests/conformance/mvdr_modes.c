@@ -174,7 +174,7 @@ static void expect_dominant(mvdr_fixture *f, size_t bin, size_t count, const son
                                    : mvdr_oracle_sources(f->spec.source_count, n, d, looks,
                                                          f->spec.forward_backward);
     modes = modes < most ? modes : most;
-    const double noise = mvdr_oracle_noise(f->spec.dmr_noise, n, d, looks, modes);
+    const double noise = mvdr_oracle_noise(n, d, looks, modes);
     for (size_t t = 0; t < T; t++)
         mvdr_steering(f, bin, mvdr_azimuth_deg(f, t), a + t * n);
     mvdr_oracle_dominant(n, r, modes, noise, T, a, power);
@@ -193,12 +193,11 @@ static void expect_dominant(mvdr_fixture *f, size_t bin, size_t count, const son
     free(d);
 }
 
-static void dominant(site *site, size_t sensors, size_t l, double alpha, bool backward, int modes,
-                     sonar_mvdr_noise noise) {
+static void dominant(site *site, size_t sensors, size_t l, double alpha, bool backward, int modes) {
     enum { T = 37 };
     mvdr_fixture f;
     sonar_mvdr_spec spec = mvdr_spec(sensors, T, l, alpha);
-    spec.forward_backward = backward, spec.dmr = modes, spec.dmr_noise = noise;
+    spec.forward_backward = backward, spec.dmr = modes;
     spec.source_count = SONAR_COUNT_RANDOM_MATRIX;
     mvdr_open(&f, site, &spec);
     sonar_c32 *x = mvdr_record(&f, l, SHIPS, 3, sensors + l);
@@ -212,19 +211,17 @@ static void dominant(site *site, size_t sensors, size_t l, double alpha, bool ba
 MVDR_CASE(dominant_modes) {
     static const size_t sizes[][2] = {{24, 2}, {24, 7}, {24, 12}, {24, 20}, {15, 60}};
     static const int modes[] = {1, 3, 6, 1000, SONAR_MODES_COUNTED};
-    for (size_t m = 0; m < sizeof modes / sizeof *modes; m++)
-        for (int noise = SONAR_NOISE_TRACE; noise <= SONAR_NOISE_MEDIAN; noise++) {
-            for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-                dominant(site, sizes[i][0], sizes[i][1], 0, (m + i) % 2, modes[m],
-                         (sonar_mvdr_noise)noise);
-            dominant(site, 12, 60, 0.9, false, modes[m], (sonar_mvdr_noise)noise);
-            dominant(site, 80, 30, 0.4, true, modes[m], (sonar_mvdr_noise)noise);
-        }
+    for (size_t m = 0; m < sizeof modes / sizeof *modes; m++) {
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+            dominant(site, sizes[i][0], sizes[i][1], 0, (m + i) % 2, modes[m]);
+        dominant(site, 12, 60, 0.9, false, modes[m]);
+        dominant(site, 80, 30, 0.4, true, modes[m]);
+    }
 }
 
 /* A ship of 20 dB, with and without corrected level: at the ship the level by the share of
  * docs/mvdr.md, elsewhere the noise; within 0.7 dB of the mean over 60 bins. If the number of modes
- * is wrong by two, the median's noise changes by less than the scatter. */
+ * is wrong by two, the noise changes by less than the scatter. */
 MVDR_CASE(dominant_modes_levels) {
     enum { BINS = 60, T = 36, SHIP = 12, EMPTY = 30 };
     static const size_t sizes[][2] = {{32, 16}, {32, 32}, {32, 128}};
@@ -236,7 +233,6 @@ MVDR_CASE(dominant_modes_levels) {
                 sonar_mvdr_spec spec = mvdr_spec(sizes[i][0], T, sizes[i][1], 0);
                 spec.first_bin = 40, spec.bins = BINS; /* up to half a wavelength */
                 spec.dmr = modes, spec.correct_level = corrected;
-                spec.dmr_noise = SONAR_NOISE_MEDIAN;
                 mvdr_open(&f, site, &spec);
                 const mvdr_wave ship = {mvdr_azimuth_deg(&f, SHIP), 20};
                 sonar_c32 *x = mvdr_record(&f, sizes[i][1], &ship, 1, 77 + i);

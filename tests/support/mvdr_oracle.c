@@ -160,14 +160,8 @@ static double law_median(double c) {
     return x;
 }
 
-double mvdr_oracle_noise(sonar_mvdr_noise rule, size_t n, const double *d, double snapshots,
-                         size_t modes) {
+double mvdr_oracle_noise(size_t n, const double *d, double snapshots, size_t modes) {
     const double dimensions = (double)(n - modes), looks = snapshots - (double)modes;
-    double rest = 0;
-    for (size_t i = modes; i < n; i++)
-        rest += d[i];
-    if (rule == SONAR_NOISE_TRACE)
-        return rest / dimensions / (1 - (double)modes / snapshots);
     const size_t end = snapshots < (double)n ? (size_t)lround(snapshots) : n, count = end - modes;
     const double *noise = d + modes;
     const double median =

@@ -32,10 +32,9 @@ double mvdr_oracle_delta(const sonar_mvdr_spec *spec, size_t n, const double *d,
  * forward-backward averages, `snapshots` counting twice then. */
 size_t mvdr_oracle_sources(sonar_source_count rule, size_t n, const double *d, double snapshots,
                            bool real);
-/* Noise per sensor beyond the K largest eigenvalues: their mean power, or their median by a
- * Marchenko-Pastur law that is integrated numerically. */
-double mvdr_oracle_noise(sonar_mvdr_noise rule, size_t n, const double *d, double snapshots,
-                         size_t modes);
+/* Noise per sensor beyond the K largest eigenvalues: their median, by a Marchenko-Pastur law that
+ * is integrated numerically. */
+double mvdr_oracle_noise(size_t n, const double *d, double snapshots, size_t modes);
 /* Dominant mode rejection with that noise, for each of `count` steering vectors a[i * n ..]. */
 void mvdr_oracle_dominant(size_t n, const cplx *r, size_t modes, double noise, size_t count,
                           const cplx *a, double *power);
