@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The conformance suite of the DFT stage on the GPU, on every path, and its times. */
+/* The conformance suite of the DFT stage on the GPU, and its times. */
 #include "conformance/dft.h"
 #include "core/random.h"
 #include "gpu.h"
@@ -8,15 +8,16 @@
 
 static struct gpu device;
 
-static const site_path PATHS[] = {{"untrained", {{0}}},
-                                  {"cufft", {{"dft.path", "cufft"}}},
-                                  {"fused", {{"dft.path", "fused"}, {"dft.tile", "1"}}},
-                                  {"fused 2", {{"dft.path", "fused"}, {"dft.tile", "2"}}},
-                                  {"fused 4", {{"dft.path", "fused"}, {"dft.tile", "4"}}},
-                                  {"fused 8", {{"dft.path", "fused"}, {"dft.tile", "8"}}}};
-enum { LIBRARY = 1, PATH_COUNT = sizeof PATHS / sizeof *PATHS };
+/* Enough for two sensors in a thread block on any GPU of up to 265 multiprocessors. */
+static void sensors_that_fill_the_device(site *site) {
+    if (site->quick)
+        site_expect(site, true, "takes too long under a checker");
+    else
+        dft_try_sensors(site, 8500, 8192);
+}
 
-static const site_case CASES[] = {DFT_CASES(DFT_ROW) DFT_ERROR_CASES(DFT_ROW)};
+static const site_case CASES[] = {DFT_CASES(DFT_ROW) DFT_ERROR_CASES(DFT_ROW){
+    "sensors_that_fill_the_device", sensors_that_fill_the_device}};
 
 /* ---- figures --------------------------------------------------------------------------------- */
 
@@ -31,14 +32,6 @@ static void timed_call(void *ctx) {
     sonar_buffer in[SONAR_DFT_INPUTS] = {[SONAR_DFT_HEAD] = timing->samples};
     sonar_error err = {0};
     site_require(f->site, dft_execute(f, in, NULL, &err), &err);
-}
-
-/* A stage on another path, with the same buffers. */
-static void take(dft_fixture *f, const site_path *path) {
-    sonar_error err = {0};
-    site_take(path);
-    f->ops->destroy(f->stage);
-    site_require(f->site, f->ops->create(&f->spec, f->site->host, &f->stage, &err), &err);
 }
 
 /* Any finite numbers serve as samples. */
@@ -63,24 +56,17 @@ static void print_row(dft_fixture *f, sonar_dtype dtype) {
     size_t sensors = f->spec.sensors, length = f->spec.length;
     struct timing timing = {f, noise_on_gpu(f, dtype)};
     double bytes = (double)timing.samples.bytes + (double)f->out.bytes;
-    printf("%8zu %8zu %5s", sensors, length, dtype == SONAR_S16 ? "s16" : "f32");
-    for (const site_path *path = PATHS; path < PATHS + PATH_COUNT; path++) {
-        take(f, path);
-        double us = 1e3 * gpu_time_ms(&device, timed_call, &timing, 20);
-        printf(" %8.1f %5.0f", us, bytes / us * 1e-3);
-        fflush(stdout);
-    }
-    printf("\n");
+    const double us = 1e3 * gpu_time_ms(&device, timed_call, &timing, 20);
+    printf("%8zu %8zu %5s %8.1f %5.0f\n", sensors, length, dtype == SONAR_S16 ? "s16" : "f32", us,
+           bytes / us * 1e-3);
+    fflush(stdout);
     site_free(f->site, &timing.samples);
 }
 
 static void print_times(site *site) {
     static const size_t sensors[] = {128, 512, 2048, 16384}, lengths[] = {1024, 8192, 32768};
     printf("DFT of samples on the device, N / 18 bins: us a window, GB/s in and out\n");
-    printf("%8s %8s %5s", "sensors", "N", "type");
-    for (size_t i = 0; i < PATH_COUNT; i++)
-        printf(" %14s", PATHS[i].name);
-    printf("\n");
+    printf("%8s %8s %5s %14s\n", "sensors", "N", "type", "");
     for (size_t i = 0; i < 12; i++) {
         sonar_dft_spec spec = dft_all_bins(sensors[i / 3], lengths[i % 3]);
         spec.first_bin = spec.length / 240;
@@ -88,7 +74,6 @@ static void print_times(site *site) {
         if (spec.channels * spec.length > (size_t)1 << 27)
             continue;
         dft_fixture f;
-        site_take(&PATHS[0]);
         dft_open(&f, site, spec, SONAR_PINNED);
         print_row(&f, SONAR_S16);
         print_row(&f, SONAR_F32);
@@ -100,15 +85,11 @@ int main(int argc, char **argv) {
     int code = gpu_open(&device, argc, argv);
     if (code >= 0)
         return code;
-    device.host.choice = site_choose;
     site site = site_open(device.backend, &device.host);
     site.quick = device.quick;
-    dft_library_path = &PATHS[LIBRARY];
     if (device.timed)
         print_times(&site);
-    for (size_t i = 0; i < PATH_COUNT && !device.timed; i++) {
-        site_take(&PATHS[i]);
+    else
         site_try_all(&site, CASES, sizeof CASES / sizeof *CASES);
-    }
     return gpu_close_site(&device, &site, "gpu_dft");
 }

@@ -290,15 +290,11 @@ static sonar_code make_taper(struct dft *dft, sonar_error *err) {
     return code;
 }
 
-/* Sensors per thread block. Takes more than one if asked to, or if there are enough sensors to fill
- * the device anyway and their bins take less memory than the transform itself. */
-static uint32_t choose_rounds(const sonar_dft_spec *spec, size_t processors,
-                              const sonar_host *host) {
-    const char *asked = sonar_host_choice(host, "dft.tile"); /* set by tests */
-    size_t tile = asked ? strtoul(asked, NULL, 10) : 0;
+/* Sensors per thread block: more than one if there are enough sensors to fill the device anyway and
+ * their bins take less memory than the transform itself. */
+static uint32_t choose_rounds(const sonar_dft_spec *spec, size_t processors) {
+    const size_t tile = spec->sensors >= FULL_TILES * TILE * processors ? TILE : 1;
     uint32_t points = (uint32_t)spec->length / 2, rounds = 1;
-    if (tile == 0)
-        tile = spec->sensors >= FULL_TILES * TILE * processors ? TILE : 1;
     while (2 * rounds * fused_groups(points) <= tile &&
            2 * rounds * spec->bins <= fused_room(points) / 2)
         rounds *= 2;
@@ -313,13 +309,11 @@ static sonar_code allow_shared(const void *kernel, int most, sonar_error *err) {
                       err);
 }
 
-/* Takes the fused kernel if the choice allows it, a kernel for this length exists, and it fits into
- * a multiprocessor. */
-static sonar_code choose_path(struct dft *dft, const sonar_host *host, sonar_error *err) {
+/* Takes the fused kernel if one for this length exists and it fits into a multiprocessor. */
+static sonar_code choose_path(struct dft *dft, sonar_error *err) {
     const sonar_dft_spec *spec = &dft->spec;
-    const char *asked = sonar_host_choice(host, "dft.path"); /* set by tests */
     int most = 0, processors = 0;
-    if ((asked && !strcmp(asked, "cufft")) || !fused_kernel<float>(spec->length))
+    if (!fused_kernel<float>(spec->length))
         return SONAR_OK;
     sonar_code code =
         sonar_cuda_attribute("dft", cudaDevAttrMaxSharedMemoryPerBlockOptin, &most, err);
@@ -328,7 +322,7 @@ static sonar_code choose_path(struct dft *dft, const sonar_host *host, sonar_err
     if (code)
         return code;
     uint32_t points = (uint32_t)spec->length / 2, bins = (uint32_t)spec->bins;
-    uint32_t rounds = choose_rounds(spec, (size_t)processors, host);
+    uint32_t rounds = choose_rounds(spec, (size_t)processors);
     while (rounds > 1 && fused_bytes(points, bins, rounds) + FUSED_STATIC > (size_t)most)
         rounds /= 2;
     dft->fused.rounds = rounds;
@@ -400,7 +394,7 @@ static sonar_code make_batches(struct dft *dft, sonar_error *err) {
 
 /* Kernels are loaded at the first query: here and in the two functions above, and not in the first
  * window. */
-static sonar_code make(struct dft *dft, const sonar_host *host, sonar_error *err) {
+static sonar_code make(struct dft *dft, sonar_error *err) {
     const sonar_dft_spec *spec = &dft->spec;
     cudaFuncAttributes attributes;
     dft->host_source = (struct source *)sonar_alloc(spec->sensors, sizeof *dft->host_source);
@@ -423,7 +417,7 @@ static sonar_code make(struct dft *dft, const sonar_host *host, sonar_error *err
     if (!code)
         code = CUDA_CHECK("dft", cudaFuncGetAttributes(&attributes, clear_masked), err);
     if (!code)
-        code = choose_path(dft, host, err);
+        code = choose_path(dft, err);
     if (code)
         return code;
     return dft->is_fused ? make_fused(dft, err) : make_batches(dft, err);
@@ -448,8 +442,7 @@ static void dft_destroy(void *stage) {
     free(dft);
 }
 
-static sonar_code dft_create(const void *spec, const sonar_host *host, void **stage,
-                             sonar_error *err) {
+static sonar_code dft_create(const void *spec, const sonar_host *, void **stage, sonar_error *err) {
     *stage = NULL;
     sonar_code code = check_spec((const sonar_dft_spec *)spec, err);
     if (code)
@@ -458,7 +451,7 @@ static sonar_code dft_create(const void *spec, const sonar_host *host, void **st
     if (!dft)
         return sonar_fail(err, SONAR_ENOMEM, "dft", "no memory for the stage");
     dft->spec = *(const sonar_dft_spec *)spec;
-    code = make(dft, host, err);
+    code = make(dft, err);
     if (code)
         dft_destroy(dft);
     else

@@ -273,7 +273,7 @@ inline void set_view(mvdr_stage *stage, const sonar_mvdr_spec *spec) {
     stage->stale = true;
 }
 
-inline sonar_code prepare(mvdr_stage *stage, const sonar_host *host, sonar_error *err) {
+inline sonar_code prepare(mvdr_stage *stage, sonar_error *err) {
     bool on_grid = has_route(stage, MVDR_ROUTE_FACTOR_GRID);
     size_t sensors = stage->view.spec.sensors;
     stage->rows = (size_t *)sonar_alloc(2 * sensors, sizeof(size_t));
@@ -282,7 +282,6 @@ inline sonar_code prepare(mvdr_stage *stage, const sonar_host *host, sonar_error
     stage->used = (uint8_t *)sonar_alloc(sensors, 1);
     if (!stage->rows || !stage->row_of || !stage->mirror || !stage->used)
         return sonar_fail(err, SONAR_ENOMEM, where, "no memory for %zu sensors", sensors);
-    stage->view.spoilt = sonar_host_choice(host, "mvdr.spoil") ? 1 + 1e-3 : 1; /* by tests */
     sonar_code code = fit_device(stage, err);
     if (!code)
         code = allocate_snapshots(stage, err);
@@ -303,18 +302,15 @@ inline sonar_code prepare(mvdr_stage *stage, const sonar_host *host, sonar_error
     return code;
 }
 
-/* Where cuSOLVER is wanted and cannot be had, Jacobi's method finds eigenvectors. Tests name a
- * release that there is not. */
+/* Where cuSOLVER is wanted and cannot be had, Jacobi's method finds eigenvectors. */
 inline void choose_library(mvdr_stage *stage, const sonar_host *host) {
     mvdr::view *v = &stage->view;
     if (!mvdr_takes_library(&v->spec, &stage->choices))
         return;
-    const char *release = sonar_host_choice(host, "mvdr.cusolver");
     mvdr::cusolver *s = &stage->library;
     char library[64];
     sonar_error err = {};
-    snprintf(library, sizeof library, "libcusolver.so.%d",
-             release ? atoi(release) : CUSOLVER_VER_MAJOR);
+    snprintf(library, sizeof library, "libcusolver.so.%d", CUSOLVER_VER_MAJOR);
     s->order = v->most, s->count = (uint32_t)v->spec.bins;
     s->matrix = v->vectors ? v->factor : v->signal;
     if (mvdr::cusolver_open(s, library, &err))
@@ -336,7 +332,7 @@ inline sonar_code create(const void *opaque, const sonar_host *host, void **out,
     stage->shape = mvdr_shape_of(spec);
     stage->choices = mvdr_choices_of(spec, host);
     set_view(stage, spec);
-    if ((code = prepare(stage, host, err)) != SONAR_OK) {
+    if ((code = prepare(stage, err)) != SONAR_OK) {
         destroy(stage);
         return code;
     }

@@ -299,7 +299,7 @@ __global__ void __launch_bounds__(INVERSE_THREADS) make_inverse(view v) {
     if (!v.slide[bin].making)
         return;
     const tiles x = {v.factor + (size_t)bin * v.most * v.most, v.most}, m = inverse_of(v, bin);
-    const double unit = v.spoilt * v.bin[bin].unit;
+    const double unit = v.bin[bin].unit;
     inverse_sums sums = {0, 0};
     if (row >= other && row < rows)
         products(x, nullptr, row, other, row, rows)

@@ -167,7 +167,6 @@ struct view {
     uint32_t inverse_parts;
     double *moment; /* [part][bin][pitch][2] parts of a^H M a and |M a|^2 */
     double *probe;  /* [bin][direction] weight of a in the probe */
-    double spoilt;  /* factor that makes M wrong: 1 except in a test */
 
     __device__ bool in_band(uint32_t bin) const { return bin >= band.begin && bin < band.end; }
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The conformance suite of the DFT stage, for every backend and path. The cases depend on the
+/* The conformance suite of the DFT stage, for every backend. The cases depend on the
  * contract (include/sonar/stages.h) and the oracle, not on the implementation. */
 #ifndef SONAR_TEST_DFT_H
 #define SONAR_TEST_DFT_H
@@ -49,8 +49,7 @@ DFT_CASES(DFT_DECLARE)
 DFT_ERROR_CASES(DFT_DECLARE)
 #define DFT_ROW(name) {#name, dft_case_##name},
 
-/* The path of a vendor's FFT library, the reference for rounding errors beside a loud tone. NULL:
- * the stage has only one path. */
-extern const site_path *dft_library_path;
+/* A stage of so many sensors against the oracle and the CPU's stage. */
+void dft_try_sensors(site *site, size_t sensors, size_t length);
 
 #endif

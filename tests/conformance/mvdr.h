@@ -137,9 +137,6 @@
     X(inverse_of_loud_ships_absolutely_loaded)                                                     \
     X(inverse_of_short_blocks)
 
-/* Backends with a path that makes the inverse wrong on purpose. */
-#define MVDR_SPOILT_CASES(X) X(inverse_that_is_wrong)
-
 /* Values that only the Jacobi solver reports: mvdr_solver.c. */
 #define MVDR_SOLVER_CASES(X) X(not_converged)
 
@@ -157,7 +154,6 @@ MVDR_REFUSALS(MVDR_DECLARE)
 MVDR_LONG_CASES(MVDR_DECLARE)
 MVDR_SOLVER_CASES(MVDR_DECLARE)
 MVDR_INVERSE_CASES(MVDR_DECLARE)
-MVDR_SPOILT_CASES(MVDR_DECLARE)
 #define MVDR_ROW(name) {#name, mvdr_case_##name},
 
 /* Expects that the case took the routes that its row of mvdr_routes.c has, and no others. */

@@ -20,20 +20,16 @@ sonar_mvdr_spec beside_spec(size_t sensors, size_t snapshots, sonar_loading rule
     return spec;
 }
 
-void beside_begin(beside *b, site *site, const sonar_mvdr_spec *spec, const site_path *path) {
+void beside_begin_following(beside *b, site *site, const sonar_mvdr_spec *spec) {
     memset(b, 0, sizeof *b);
     b->site = site;
     b->length = spec->snapshots;
-    site_take(path);
+    site_take(&FOLLOW);
     mvdr_open_alone(&b->f, site, spec);
     site_take(NULL);
     mvdr_open_alone(&b->reference, site, spec);
     b->reference.wants_eigenvalues = true;
     b->held = calloc(b->length * spec->bins * spec->sensors, sizeof *b->held);
-}
-
-void beside_begin_following(beside *b, site *site, const sonar_mvdr_spec *spec) {
-    beside_begin(b, site, spec, &FOLLOW);
 }
 
 void beside_end(beside *b) {

@@ -25,8 +25,7 @@ void beside_look_inside(unsigned (*age)(const mvdr_fixture *f, size_t bin));
 unsigned beside_age(const beside *b, size_t bin);
 
 sonar_mvdr_spec beside_spec(size_t sensors, size_t snapshots, sonar_loading rule, double eps);
-/* The first stage on this path, or with an inverse for any number of sensors. */
-void beside_begin(beside *b, site *site, const sonar_mvdr_spec *spec, const site_path *path);
+/* The first stage has an inverse for any number of sensors. */
 void beside_begin_following(beside *b, site *site, const sonar_mvdr_spec *spec);
 /* Expects that the two never differed. */
 void beside_end(beside *b);

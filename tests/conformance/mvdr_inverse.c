@@ -284,20 +284,3 @@ MVDR_CASE(inverse_everything_changes) {
 MVDR_CASE(inverse_everything_changes_with_mirror_images) {
     change_everything(site, true);
 }
-
-/* ---- what is measured ------------------------------------------------------------------------ */
-
-/* An M that is too large by a thousandth is always detected: no window is solved with it, and all
- * have the bits of a stage that solves from scratch. */
-MVDR_CASE(inverse_that_is_wrong) {
-    enum { B = 40, L = 90 };
-    static const site_path spoil = {"spoil", {{"mvdr.route", "update"}, {"mvdr.spoil", "yes"}}};
-    const sonar_mvdr_spec spec = beside_spec(B, L, SONAR_LOADING_TRACE, 0.01);
-    const mvdr_wave waves[] = {{70, 40}, {100, 30}};
-    beside b;
-    beside_begin(&b, site, &spec, &spoil);
-    beside_fill(&b, waves, 2, 14);
-    beside_go_on(&b, 40, waves, 2, 15);
-    site_expect(site, b.followed == 0, "%zu windows with a wrong inverse", b.followed);
-    beside_end(&b);
-}

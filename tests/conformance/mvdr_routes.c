@@ -127,7 +127,6 @@ static const struct {
     {"inverse_of_short_blocks", "update factor eigenvalues", "update factor eigenvalues"},
     {"inverse_while_the_block_fills_with_little_loading", "update factor eigenvalues",
      "update factor eigenvalues"},
-    {"inverse_that_is_wrong", "", "factor eigenvalues"},
     {"not_converged", "jacobi", "jacobi"},
 };
 
