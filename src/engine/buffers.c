@@ -50,10 +50,9 @@ static sonar_code make_spectra(sonar_engine *e, int which, sonar_error *err) {
     return SONAR_OK;
 }
 
-/* Makes the spectra on the sides that have stages. The host also needs them for element.psd and for
- * the exchange between ranks. */
+/* Makes the spectra on the sides that have stages. element.psd reads the transforms on the host. */
 static sonar_code make_all_spectra(sonar_engine *e, sonar_error *err) {
-    bool host = e->spec.surfaces & SONAR_WANT(SONAR_ELEMENT_PSD) || e->exchange;
+    bool host = e->spec.surfaces & SONAR_WANT(SONAR_ELEMENT_PSD) || e->crossing->host_transforms;
     sonar_code code = SONAR_OK;
     for (int i = 0; i < SIDES && !code; i++)
         if (e->side[i].backend || (i == HOST_SIDE && host))
@@ -90,17 +89,19 @@ static sonar_code make_surfaces(const sonar_engine *e, sonar_maker maker,
     return code;
 }
 
-static sonar_code make_cbf_surfaces(sonar_engine *e, sonar_error *err) {
-    return make_surfaces(e, SONAR_MADE_BY_CBF, e->cbf.side->backend, e->buffers.cbf, err);
-}
-
-static sonar_code make_mvdr_surfaces(sonar_engine *e, sonar_error *err) {
-    if (!e->spec.specs->mvdr_enabled)
-        return SONAR_OK;
+sonar_code sonar_engine_make_surfaces(sonar_engine *e, sonar_error *err) {
+    sonar_code code =
+        make_surfaces(e, SONAR_MADE_BY_CBF, e->cbf.side->backend, e->buffers.cbf, err);
+    if (code || !e->spec.specs->mvdr_enabled)
+        return code;
     const sonar_backend *b = e->mvdr.side->backend;
     sonar_buffer *to = e->buffers.mvdr;
-    size_t bins = e->spec.specs->mvdr.bins;
-    sonar_code code = make_surfaces(e, SONAR_MADE_BY_MVDR, b, to, err);
+    const size_t bins = e->spec.specs->mvdr.bins;
+    e->reads_snapshots = e->mvdr.side;
+    code = sonar_engine_make_aim(e, SONAR_ENGINE_MVDR, e->spec.specs->cbf.sensors,
+                                 &e->mvdr.side->aim, err);
+    if (!code)
+        code = make_surfaces(e, SONAR_MADE_BY_MVDR, b, to, err);
     if (!code)
         code = make(b, b->native_space, SONAR_F32, bins, SONAR_MVDR_INFO_FIELDS, 0,
                     &to[SONAR_MVDR_OUT_INFO], err);
@@ -131,18 +132,13 @@ sonar_code sonar_engine_make_aim(sonar_engine *e, sonar_engine_stage place, size
                        err);
 }
 
-/* The steering beside each beamformer; both may share a side. */
-static sonar_code make_aims(sonar_engine *e, sonar_error *err) {
-    const size_t sensors = e->spec.specs->cbf.sensors;
-    const struct side *mvdr = e->spec.specs->mvdr_enabled ? sonar_engine_mvdr_side(e) : NULL;
+/* The steering beside the CBF, which an MVDR on the same side shares. */
+static sonar_code make_looks_and_aim(sonar_engine *e, sonar_error *err) {
     sonar_code code = make_looks(sonar_engine_owner(e), SONAR_PINNED, &e->buffers.host_looks,
                                  &e->buffers.host_powers, err);
-    if (!code)
-        code = sonar_engine_make_aim(e, SONAR_ENGINE_CBF, sensors, &e->cbf.side->aim, err);
-    if (!code && mvdr)
-        code = sonar_engine_make_aim(e, SONAR_ENGINE_MVDR, sensors, &sonar_engine_mvdr_side(e)->aim,
-                                     err);
-    return code;
+    return code ? code
+                : sonar_engine_make_aim(e, SONAR_ENGINE_CBF, e->spec.specs->cbf.sensors,
+                                        &e->cbf.side->aim, err);
 }
 
 /* ---- the device's ring ----------------------------------------------------------------------- */
@@ -166,15 +162,7 @@ static sonar_code make_ring(sonar_engine *e, sonar_error *err) {
 sonar_code sonar_engine_make_buffers(sonar_engine *e, sonar_error *err) {
     sonar_code code = make_all_spectra(e, err);
     if (!code)
-        code = make_aims(e, err);
-    if (!code && e->exchange)
-        code = sonar_parts_make_buffers(e, err);
-    if (code || e->exchange)
-        return code ? code : make_ring(e, err);
-    if (!code)
-        code = make_cbf_surfaces(e, err);
-    if (!code)
-        code = make_mvdr_surfaces(e, err);
+        code = make_looks_and_aim(e, err);
     return code ? code : make_ring(e, err);
 }
 

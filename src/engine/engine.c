@@ -34,13 +34,9 @@ static sonar_code make_stages(sonar_engine *e, sonar_error *err) {
     if (!code && e->solves.bins)
         code =
             sonar_engine_make_stage(e, SONAR_ENGINE_MVDR, "mvdr_jacobi", &e->solves, &e->mvdr, err);
-    sonar_mvdr_spec sums = specs->mvdr;
-    sums.parts = SONAR_MVDR_PART;
-    if (!code && e->exchange && sonar_exchange_adds(e->exchange))
-        code = sonar_engine_make_stage(e, SONAR_ENGINE_MVDR, "mvdr_jacobi", &sums, &e->sums, err);
     if (!code && specs->own_mvdr_dft)
         code = sonar_engine_make_stage(e, SONAR_ENGINE_DFT, "dft", &mvdr_dft, &e->mvdr_dft, err);
-    return code;
+    return code ? code : e->crossing->make(e, err);
 }
 
 static void destroy_stage(struct stage *stage) {
@@ -71,6 +67,7 @@ static sonar_code meet_ranks(sonar_engine *e, sonar_error *err) {
     const sonar_code code = sonar_exchange_create(&spec, &e->exchange, err);
     if (!code)
         e->solves = *sonar_exchange_solves(e->exchange);
+    e->crossing = &sonar_crossing_of_ranks;
     return code;
 }
 
@@ -97,6 +94,7 @@ sonar_code sonar_engine_create(const sonar_engine_spec *spec, const sonar_host *
         return sonar_fail(err, SONAR_ENOMEM, "engine", "no memory");
     e->spec = *spec;
     e->host = host;
+    e->crossing = &sonar_crossing_alone;
     if (spec->specs->mvdr_enabled)
         e->solves = spec->specs->mvdr;
     sonar_code code = make_all(e, err);

@@ -77,9 +77,10 @@ typedef struct sonar_engine_job {
                               of sonar_specs_surface with the bins of the live bands. NULL: outputs
                               is 0 and only the covariance is updated, or this rank is not the root,
                               which has the surfaces of the whole array */
+    size_t lookback;       /* samples before the window: the window's own, or with ranks as many as
+                              all present ranks have */
     /* With ranks, the window as all ranks have agreed on it; outputs is the same on all. */
-    bool absent;     /* this rank has no samples of it: only first_sample of `window` is valid */
-    size_t lookback; /* samples before the window that all present ranks have */
+    bool absent; /* this rank has no samples of it: only first_sample of `window` is valid */
 } sonar_engine_job;
 
 /* The snapshots behind the MVDR's spectrum. */

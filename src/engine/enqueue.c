@@ -69,22 +69,20 @@ enum {
 };
 
 static sonar_code run_cbf(sonar_engine *e, const struct job *job, sonar_error *err) {
-    sonar_buffer part[SONAR_CBF_OUTPUTS], *out = e->buffers.cbf;
+    sonar_buffer part[SONAR_CBF_OUTPUTS];
     if (!(job->work.outputs & CBF_SURFACES) || job->absent)
         return SONAR_OK;
-    if (e->exchange)
-        out = sonar_parts_beams(e, job, part);
     sonar_code code = sonar_timing_begin(e, SONAR_ENGINE_CBF, err);
     if (!code)
-        code = e->cbf.ops->execute(e->cbf.self, e->cbf.side->queue, &e->cbf.side->spectra.cbf, out,
-                                   &job->work, err);
+        code = e->cbf.ops->execute(e->cbf.self, e->cbf.side->queue, &e->cbf.side->spectra.cbf,
+                                   e->crossing->beams(e, job, part), &job->work, err);
     return code ? code : sonar_timing_end(e, SONAR_ENGINE_CBF, err);
 }
 
 /* Runs even if no surface is wanted, because the covariance must include every snapshot; it does
- * not solve then. With ranks it runs between their exchanges (parts.c). */
-static sonar_code run_mvdr(sonar_engine *e, const struct job *job, sonar_error *err) {
-    if (!e->spec.specs->mvdr_enabled || e->exchange)
+ * not solve then. */
+sonar_code sonar_enqueue_mvdr(sonar_engine *e, const struct job *job, sonar_error *err) {
+    if (!e->spec.specs->mvdr_enabled)
         return SONAR_OK;
     sonar_buffer in = sonar_engine_rows(&e->mvdr.side->spectra.mvdr, 0, job->taken);
     sonar_code code = sonar_timing_begin(e, SONAR_ENGINE_MVDR, err);
@@ -97,7 +95,7 @@ static sonar_code run_mvdr(sonar_engine *e, const struct job *job, sonar_error *
 sonar_code sonar_enqueue_beamformers(sonar_engine *e, const struct job *job,
                                      const struct side *side, sonar_error *err) {
     sonar_code code = e->cbf.side == side ? run_cbf(e, job, err) : SONAR_OK;
-    return !code && e->mvdr.side == side ? run_mvdr(e, job, err) : code;
+    return !code && e->mvdr.side == side ? e->crossing->mvdr(e, job, err) : code;
 }
 
 /* ---- between host and device ----------------------------------------------------------------- */
@@ -110,10 +108,7 @@ sonar_code sonar_enqueue_transfer(sonar_engine *e, const struct job *job, size_t
     struct side *device = sonar_engine_device(e);
     bool cbf = e->cbf.side == to && job->work.outputs & CBF_SURFACES;
     bool psd = to == &e->side[HOST_SIDE] && sonar_job_wants(job, SONAR_ELEMENT_PSD);
-    /* ranks that exchange transforms send them from the host */
-    bool mvdr = taken && (e->exchange && !sonar_exchange_adds(e->exchange)
-                              ? to == &e->side[HOST_SIDE]
-                              : sonar_engine_mvdr_side(e) == to);
+    bool mvdr = taken && e->reads_snapshots == to;
     sonar_code code = SONAR_OK;
     if (cbf || psd)
         code = device->backend->copy(device->queue, &from->spectra.cbf, &to->spectra.cbf, err);

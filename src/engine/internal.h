@@ -145,8 +145,34 @@ struct parts {
     bool absent;             /* this rank had no samples in the last run */
 };
 
+/* What a window does where sums cross from rank to rank; run.c has the table of one process, which
+ * exchanges nothing, parts.c that of ranks. */
+struct crossing {
+    bool host_transforms; /* the host reads the transforms, whichever stages it has */
+    bool records;         /* a window's work can be recorded: nothing in it waits for others */
+    /* The stages, steering and buffers that follow from the stages that are made already. */
+    sonar_code (*make)(sonar_engine *engine, sonar_error *err);
+    /* Clears in engine->keep[snapshots] those that are not to be taken. */
+    sonar_code (*keep)(sonar_engine *engine, size_t snapshots, sonar_error *err);
+    /* The buffers that the CBF writes to; `part` has room for them. */
+    sonar_buffer *(*beams)(sonar_engine *engine, const struct job *job,
+                           sonar_buffer part[SONAR_CBF_OUTPUTS]);
+    /* The MVDR's turn among the stages of its side. */
+    sonar_code (*mvdr)(sonar_engine *engine, const struct job *job, sonar_error *err);
+    /* Copies to host memory what was made on this side. */
+    sonar_code (*fetch)(sonar_engine *engine, const struct job *job, const struct side *side,
+                        sonar_error *err);
+    /* Completes a window whose enqueued work is done. */
+    sonar_code (*finish)(sonar_engine *engine, const struct job *job, sonar_error *err);
+    /* As sonar_engine_evaluate, of the n looks in buffers.host_looks. */
+    sonar_code (*evaluate)(sonar_engine *engine, sonar_engine_stage which, size_t n, float *power,
+                           sonar_error *err);
+};
+extern const struct crossing sonar_crossing_alone, sonar_crossing_of_ranks;
+
 struct sonar_engine {
     sonar_engine_spec spec;
+    const struct crossing *crossing;
     sonar_exchange *exchange; /* NULL: no other ranks */
     struct parts parts;       /* with ranks */
     sonar_mvdr_spec solves;   /* the spec of stage mvdr; 0 bins: the stage does not exist */
@@ -156,6 +182,7 @@ struct sonar_engine {
     struct stage dft, mvdr_dft, cbf, mvdr;
     struct stage sums; /* with ranks whose sums are added: computes this rank's sums, from which
                           mvdr solves */
+    struct side *reads_snapshots; /* the side that reads new snapshots for the MVDR; NULL: none */
     struct buffers buffers;
     struct timestamps timestamps;
     struct history history;
@@ -178,26 +205,17 @@ struct sonar_engine {
 
 /* samples.c: releases the window's samples to ingest, unless that was done. */
 void sonar_job_release(const struct sonar_engine *engine, struct job *job);
-/* parts.c. beams: the buffers to which the CBF writes this rank's part of the beams. fetch_beams:
- * copies them to host memory for the exchange; zeros where this rank is absent. */
-sonar_buffer *sonar_parts_beams(const struct sonar_engine *engine, const struct job *job,
-                                sonar_buffer out[SONAR_CBF_OUTPUTS]);
-sonar_code sonar_parts_fetch_beams(struct sonar_engine *engine, const struct job *job,
-                                   sonar_error *err);
-/* Completes a window after this rank's part is computed: all exchanges, and the adaptive spectrum
- * between them. */
-sonar_code sonar_parts_join(struct sonar_engine *engine, const struct job *job, sonar_error *err);
-/* As sonar_engine_evaluate, with ranks. */
-sonar_code sonar_parts_evaluate(struct sonar_engine *engine, sonar_engine_stage which, size_t n,
-                                float *power, sonar_error *err);
-/* look.c: copies the first n looks to the side of the steering. */
+/* look.c: crossing.evaluate of one process. */
+sonar_code sonar_look_evaluate(struct sonar_engine *engine, sonar_engine_stage which, size_t n,
+                               float *power, sonar_error *err);
+/* Copies the first n looks to the side of the steering. */
 sonar_code sonar_look_send(struct sonar_engine *engine, struct aim *aim, size_t n,
                            sonar_error *err);
 /* Computes the turns of looks [first, first + n), n <= SLAB, for a stage's evaluate. */
 sonar_code sonar_look_steer(const struct aim *aim, size_t first, size_t n, const sonar_work *work,
                             sonar_buffer *turns, sonar_error *err);
-/* parts_buffers.c */
-sonar_code sonar_parts_make_buffers(struct sonar_engine *engine, sonar_error *err);
+/* parts_buffers.c: crossing.make of ranks, and its end. */
+sonar_code sonar_parts_make(struct sonar_engine *engine, sonar_error *err);
 void sonar_parts_free_buffers(struct sonar_engine *engine);
 /* The live specifications. */
 static inline const sonar_cbf_spec *sonar_engine_live_cbf(const struct sonar_engine *engine,
@@ -217,22 +235,20 @@ static inline sonar_buffer sonar_engine_rows(const sonar_buffer *all, size_t fir
     rows.bytes = count * row;
     return rows;
 }
-/* psd.c: element.psd, to the job's surface or, with ranks, to the root's. */
-sonar_code sonar_engine_make_psd(struct sonar_engine *engine, const struct job *job,
-                                 sonar_error *err);
-/* stages.c: makes a stage at its place; opens the side of the place's backend if it is not open
- * yet. */
+/* psd.c: the mean over the snapshots in the live band's bins, to psd [channel][bin]; channels
+ * without a sensor keep what they have. */
+void sonar_engine_make_psd(const struct sonar_engine *engine, const sonar_params *params,
+                           sonar_buffer *psd);
+/* stages.c: opens the side of the place's backend if it is not open yet. */
 sonar_code sonar_engine_make_stage(struct sonar_engine *engine, sonar_engine_stage place,
                                    const char *name, const void *spec, struct stage *to,
                                    sonar_error *err);
-/* The side that reads new snapshots for the MVDR. */
-static inline struct side *sonar_engine_mvdr_side(const struct sonar_engine *engine) {
-    return engine->sums.ops ? engine->sums.side : engine->mvdr.side;
-}
 struct side *sonar_engine_device(struct sonar_engine *engine); /* its side, or NULL */
 /* buffers.c: the backend that allocates host memory: the device's if there is one. */
 const sonar_backend *sonar_engine_owner(const struct sonar_engine *engine);
 sonar_code sonar_engine_make_buffers(struct sonar_engine *engine, sonar_error *err);
+/* crossing.make of one process: the surfaces, and the steering beside the MVDR. */
+sonar_code sonar_engine_make_surfaces(struct sonar_engine *engine, sonar_error *err);
 /* Makes the steering on the side of a place's stage, and its buffers. */
 sonar_code sonar_engine_make_aim(struct sonar_engine *engine, sonar_engine_stage place,
                                  size_t sensors, struct aim *aim, sonar_error *err);
@@ -256,6 +272,8 @@ uint64_t sonar_snapshots_first(const sonar_specs *specs, const sonar_window *win
 /* enqueue.c: enqueues everything up to the device's surfaces, stage by stage. Graphs record
  * this. */
 sonar_code sonar_enqueue(struct sonar_engine *engine, struct job *job, sonar_error *err);
+/* crossing.mvdr of one process. */
+sonar_code sonar_enqueue_mvdr(struct sonar_engine *engine, const struct job *job, sonar_error *err);
 /* Enqueues the beamformers of one side. */
 sonar_code sonar_enqueue_beamformers(struct sonar_engine *engine, const struct job *job,
                                      const struct side *side, sonar_error *err);

@@ -20,8 +20,9 @@ sonar_code sonar_look_steer(const struct aim *aim, size_t first, size_t n, const
     return steer->ops->execute(steer->self, steer->side->queue, &looks, turns, work, err);
 }
 
-static sonar_code evaluate(sonar_engine *e, const struct stage *beamformer, size_t n,
-                           sonar_error *err) {
+sonar_code sonar_look_evaluate(sonar_engine *e, sonar_engine_stage which, size_t n, float *power,
+                               sonar_error *err) {
+    const struct stage *beamformer = which == SONAR_ENGINE_MVDR ? &e->mvdr : &e->cbf;
     struct side *side = beamformer->side;
     struct aim *aim = &side->aim;
     sonar_buffer turns;
@@ -41,7 +42,11 @@ static sonar_code evaluate(sonar_engine *e, const struct stage *beamformer, size
     code = side->backend->copy(side->queue, &from, &to, err);
     if (!code)
         code = side->backend->record(side->queue, side->done, err);
-    return code ? code : side->backend->finish(side->done, err);
+    if (!code)
+        code = side->backend->finish(side->done, err);
+    if (!code)
+        memcpy(power, e->buffers.host_powers.data, n * sizeof *power);
+    return code;
 }
 
 sonar_code sonar_engine_evaluate(sonar_engine *e, sonar_engine_stage which, size_t n,
@@ -52,10 +57,5 @@ sonar_code sonar_engine_evaluate(sonar_engine *e, sonar_engine_stage which, size
     if (!n)
         return SONAR_OK;
     memcpy(e->buffers.host_looks.data, look, n * sizeof *look);
-    if (e->exchange)
-        return sonar_parts_evaluate(e, which, n, power, err);
-    const sonar_code code = evaluate(e, which == SONAR_ENGINE_MVDR ? &e->mvdr : &e->cbf, n, err);
-    if (!code)
-        memcpy(power, e->buffers.host_powers.data, n * sizeof *power);
-    return code;
+    return e->crossing->evaluate(e, which, n, power, err);
 }

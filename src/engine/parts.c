@@ -64,19 +64,22 @@ static struct both shape_beams(const sonar_engine *e, const struct job *job, int
                                   (far ? 1 : cbf->ranges) * cbf->directions});
 }
 
-sonar_buffer *sonar_parts_beams(const sonar_engine *e, const struct job *job,
-                                sonar_buffer out[SONAR_CBF_OUTPUTS]) {
+/* Where the CBF writes this rank's part of the beams. */
+static sonar_buffer *beams(sonar_engine *e, const struct job *job,
+                           sonar_buffer out[SONAR_CBF_OUTPUTS]) {
     memset(out, 0, SONAR_CBF_OUTPUTS * sizeof *out);
     out[SONAR_CBF_LOFAR] = shape_beams(e, job, SONAR_CBF_LOFAR).native;
     out[SONAR_CBF_NEARFIELD] = shape_beams(e, job, SONAR_CBF_NEARFIELD).native;
     return out;
 }
 
-sonar_code sonar_parts_fetch_beams(sonar_engine *e, const struct job *job, sonar_error *err) {
+/* Copies them to host memory for the exchange; zeros where this rank is absent. */
+static sonar_code fetch_beams(sonar_engine *e, const struct job *job, const struct side *side,
+                              sonar_error *err) {
     const uint32_t wanted[] = {FAR_SURFACES, SONAR_WANT(SONAR_CBF_NEARFIELD)};
     const int output[] = {SONAR_CBF_LOFAR, SONAR_CBF_NEARFIELD};
     sonar_code code = SONAR_OK;
-    for (int i = 0; i < 2 && !code; i++) {
+    for (int i = 0; i < 2 && e->cbf.side == side && !code; i++) {
         struct both beams = shape_beams(e, job, output[i]);
         if (!(job->work.outputs & wanted[i]))
             continue;
@@ -262,6 +265,7 @@ static sonar_code gather_solved(sonar_engine *e, const struct job *job, sonar_er
                                  err);
 }
 
+/* The adaptive spectrum, between the exchanges that it needs. */
 static sonar_code run_mvdr(sonar_engine *e, const struct job *job, sonar_error *err) {
     if (!e->spec.specs->mvdr_enabled)
         return SONAR_OK;
@@ -279,11 +283,40 @@ static sonar_code run_mvdr(sonar_engine *e, const struct job *job, sonar_error *
     return code ? code : sonar_timing_end(e, SONAR_ENGINE_MVDR, err);
 }
 
-sonar_code sonar_parts_join(sonar_engine *e, const struct job *job, sonar_error *err) {
+/* ---- a window -------------------------------------------------------------------------------- */
+
+/* Its turn is after the exchange of beams, in finish. */
+static sonar_code no_mvdr_yet(sonar_engine *e, const struct job *job, sonar_error *err) {
+    (void)e, (void)job, (void)err;
+    return SONAR_OK;
+}
+
+static sonar_code keep_common(sonar_engine *e, size_t snapshots, sonar_error *err) {
+    return sonar_exchange_keep(e->exchange, snapshots, e->keep, err);
+}
+
+/* Gathers all ranks' power of every channel on the root; an absent rank sends zeros. */
+static sonar_code share_psd(sonar_engine *e, const struct job *job, sonar_error *err) {
+    const size_t shape[] = {e->spec.specs->dft.channels,
+                            sonar_engine_live_cbf(e, job->work.params)->bins};
+    sonar_buffer psd = sonar_buffer_view(e->parts.psd, SONAR_F32, 2, shape);
+    if (job->absent)
+        memset(psd.data, 0, psd.bytes);
+    else
+        sonar_engine_make_psd(e, job->work.params, &psd);
+    return sonar_exchange_psd(e->exchange, &psd, job->surface, err);
+}
+
+/* Once this rank's part is made: all exchanges, and the adaptive spectrum between them. */
+static sonar_code join(sonar_engine *e, const struct job *job, sonar_error *err) {
     e->parts.absent = job->absent;
-    const sonar_code code = sonar_exchange_beams(e->exchange, &job->work, e->parts.far.host.data,
-                                                 e->parts.near.host.data, job->surface, err);
-    return code ? code : run_mvdr(e, job, err);
+    sonar_code code = sonar_exchange_beams(e->exchange, &job->work, e->parts.far.host.data,
+                                           e->parts.near.host.data, job->surface, err);
+    if (!code)
+        code = run_mvdr(e, job, err);
+    if (!code && sonar_job_wants(job, SONAR_ELEMENT_PSD))
+        code = share_psd(e, job, err);
+    return code;
 }
 
 /* ---- off the grid ---------------------------------------------------------------------------- */
@@ -349,8 +382,8 @@ static sonar_code evaluate_mvdr(sonar_engine *e, size_t first, size_t n, float *
     return code ? code : sonar_exchange_point_powers(e->exchange, n, out.host.data, power, err);
 }
 
-sonar_code sonar_parts_evaluate(sonar_engine *e, sonar_engine_stage which, size_t n, float *power,
-                                sonar_error *err) {
+static sonar_code evaluate_parts(sonar_engine *e, sonar_engine_stage which, size_t n, float *power,
+                                 sonar_error *err) {
     const bool mvdr = which == SONAR_ENGINE_MVDR;
     struct aim *aim = !mvdr         ? &e->cbf.side->aim
                       : e->sums.ops ? &e->sums.side->aim
@@ -361,3 +394,12 @@ sonar_code sonar_parts_evaluate(sonar_engine *e, sonar_engine_stage which, size_
                                                      power ? power + done : NULL, err);
     return code;
 }
+
+const struct crossing sonar_crossing_of_ranks = {.host_transforms = true,
+                                                 .make = sonar_parts_make,
+                                                 .keep = keep_common,
+                                                 .beams = beams,
+                                                 .mvdr = no_mvdr_yet,
+                                                 .fetch = fetch_beams,
+                                                 .finish = join,
+                                                 .evaluate = evaluate_parts};

@@ -90,15 +90,32 @@ static void list(sonar_engine *e, struct row rows[BUFFERS]) {
     memcpy(rows, all, sizeof all);
 }
 
-sonar_code sonar_parts_make_buffers(sonar_engine *e, sonar_error *err) {
+/* The stage that makes this rank's sums, where sums are added, and the steering beside it; else the
+ * steering of all sensors. Ranks that exchange transforms send them from the host. */
+static sonar_code make_sums(sonar_engine *e, sonar_error *err) {
+    sonar_mvdr_spec sums = e->spec.specs->mvdr;
+    sums.parts = SONAR_MVDR_PART;
+    e->reads_snapshots = &e->side[HOST_SIDE];
+    if (!sonar_exchange_adds(e->exchange))
+        return e->mvdr.ops ? sonar_engine_make_aim(e, SONAR_ENGINE_MVDR, e->solves.sensors,
+                                                   &e->parts.whole, err)
+                           : SONAR_OK;
+    const sonar_code code =
+        sonar_engine_make_stage(e, SONAR_ENGINE_MVDR, "mvdr_jacobi", &sums, &e->sums, err);
+    if (code)
+        return code;
+    e->reads_snapshots = e->sums.side;
+    return sonar_engine_make_aim(e, SONAR_ENGINE_MVDR, e->spec.specs->cbf.sensors,
+                                 &e->sums.side->aim, err);
+}
+
+sonar_code sonar_parts_make(sonar_engine *e, sonar_error *err) {
     struct row rows[BUFFERS];
-    sonar_code code = SONAR_OK;
+    sonar_code code = make_sums(e, err);
     list(e, rows);
     for (struct row *r = rows; r < rows + BUFFERS && !code; r++)
         if (r->there)
             code = make_both(e, r->stage, r->dtype, r->rank, r->shape, r->both, err);
-    if (!code && e->mvdr.ops && !e->sums.ops)
-        code = sonar_engine_make_aim(e, SONAR_ENGINE_MVDR, e->solves.sensors, &e->parts.whole, err);
     if (code)
         return code;
     e->parts.psd =

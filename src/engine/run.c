@@ -59,8 +59,6 @@ static sonar_code fetch_outputs(const sonar_engine *e, const struct stage *stage
 static sonar_code fetch_surfaces(sonar_engine *e, const struct job *job, const struct side *side,
                                  sonar_error *err) {
     sonar_code code = SONAR_OK;
-    if (e->exchange)
-        return e->cbf.side == side ? sonar_parts_fetch_beams(e, job, err) : SONAR_OK;
     if (!job->surface)
         return SONAR_OK;
     if (e->cbf.side == side)
@@ -74,6 +72,35 @@ static sonar_code fetch_surfaces(sonar_engine *e, const struct job *job, const s
     return code ? code
                 : fetch(side, &e->buffers.mvdr[SONAR_MVDR_OUT_INFO], &e->buffers.host_info, err);
 }
+
+/* ---- one process ----------------------------------------------------------------------------- */
+
+static sonar_code keep_all(sonar_engine *e, size_t snapshots, sonar_error *err) {
+    (void)e, (void)snapshots, (void)err;
+    return SONAR_OK;
+}
+
+static sonar_buffer *own_beams(sonar_engine *e, const struct job *job,
+                               sonar_buffer part[SONAR_CBF_OUTPUTS]) {
+    (void)job, (void)part;
+    return e->buffers.cbf;
+}
+
+static sonar_code finish(sonar_engine *e, const struct job *job, sonar_error *err) {
+    (void)err;
+    if (sonar_job_wants(job, SONAR_ELEMENT_PSD))
+        sonar_engine_make_psd(e, job->work.params, &job->surface[SONAR_ELEMENT_PSD]);
+    return SONAR_OK;
+}
+
+const struct crossing sonar_crossing_alone = {.records = true,
+                                              .make = sonar_engine_make_surfaces,
+                                              .keep = keep_all,
+                                              .beams = own_beams,
+                                              .mvdr = sonar_enqueue_mvdr,
+                                              .fetch = fetch_surfaces,
+                                              .finish = finish,
+                                              .evaluate = sonar_look_evaluate};
 
 /* ---- one window ------------------------------------------------------------------------------ */
 
@@ -95,7 +122,7 @@ static sonar_code run_host(sonar_engine *e, const struct job *job, sonar_error *
     sonar_code code = await_transfer(e, err);
     if (!code)
         code = sonar_enqueue_beamformers(e, job, host, err);
-    return code ? code : fetch_surfaces(e, job, host, err);
+    return code ? code : e->crossing->fetch(e, job, host, err);
 }
 
 /* Waits until all enqueued work is done; its inputs may then be reused. */
@@ -120,7 +147,7 @@ static sonar_code run(sonar_engine *e, struct job *job, sonar_error *err) {
     if (!code)
         sonar_engine_prefetch(e); /* concurrently with the stages */
     if (!code && device)
-        code = fetch_surfaces(e, job, device, err);
+        code = e->crossing->fetch(e, job, device, err);
     if (!code)
         code = run_host(e, job, err);
     return code ? code : settle(e, err);
@@ -137,10 +164,8 @@ sonar_code sonar_engine_run(sonar_engine *e, const sonar_engine_job *given, sona
     if (!code)
         code = run(e, &job, err);
     sonar_job_release(e, &job);
-    if (!code && e->exchange)
-        code = sonar_parts_join(e, &job, err);
-    if (!code && sonar_job_wants(&job, SONAR_ELEMENT_PSD))
-        code = sonar_engine_make_psd(e, &job, err);
+    if (!code)
+        code = e->crossing->finish(e, &job, err);
     e->last = job.work;
     return code;
 }

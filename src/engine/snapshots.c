@@ -62,9 +62,8 @@ sonar_code sonar_snapshots_choose(sonar_engine *e, const sonar_engine_job *given
                                   sonar_error *err) {
     const sonar_specs *specs = e->spec.specs;
     const sonar_window *window = given->window;
-    const size_t lookback = e->exchange ? given->lookback : window->lookback;
     if (specs->mvdr_enabled && specs->own_mvdr_dft)
-        job->plan = plan_from(specs, window->first_sample, lookback, &e->history.next);
+        job->plan = plan_from(specs, window->first_sample, given->lookback, &e->history.next);
     else
         job->plan.count = specs->mvdr_enabled;
     job->keep = e->keep;
@@ -73,9 +72,7 @@ sonar_code sonar_snapshots_choose(sonar_engine *e, const sonar_engine_job *given
             !given->absent &&
             sonar_window_is_whole(window, sonar_snapshots_first(specs, window, &job->plan, i),
                                   specs->mvdr.length);
-    sonar_code code = e->exchange && job->plan.count
-                          ? sonar_exchange_keep(e->exchange, job->plan.count, e->keep, err)
-                          : SONAR_OK;
+    sonar_code code = job->plan.count ? e->crossing->keep(e, job->plan.count, err) : SONAR_OK;
     for (size_t i = 0; i < job->plan.count && !code; i++)
         if (e->keep[i]) {
             note(&e->history, sonar_snapshots_first(specs, window, &job->plan, i),

@@ -89,7 +89,8 @@ static sonar_code run_window(trial *trial, bool surfaces, sonar_error *err) {
     const sonar_engine_job job = {.window = &trial->window,
                                   .params = t->setup->params,
                                   .outputs = surfaces ? t->surfaces : 0,
-                                  .surface = surfaces ? surface : NULL};
+                                  .surface = surfaces ? surface : NULL,
+                                  .lookback = trial->window.lookback};
     return sonar_engine_run(trial->engine, &job, err);
 }
 
