@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "core/arena.h"
 #include "core/core.h"
 
 static size_t pages_absent(const void *memory, size_t bytes) {
@@ -53,4 +54,47 @@ Test(memory, more_than_there_can_be_is_refused) {
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         cr_assert_null(sonar_alloc(wrong[i][0], wrong[i][1]));
     free(sonar_alloc(0, 8));
+}
+
+/* ---- arena ----------------------------------------------------------------------------------- */
+
+struct arrays {
+    double *one;
+    char *two, *three;
+};
+
+static sonar_arena lay_out(struct arrays *a, size_t each, sonar_arena_pass pass) {
+    sonar_arena arena = {.pass = pass};
+    SONAR_ARENA(&arena, a->one, each);
+    SONAR_ARENA(&arena, a->two, sonar_times(each, 3));
+    SONAR_ARENA(&arena, a->three, 5);
+    return arena;
+}
+
+Test(memory, an_arena_measures_allocates_and_frees_the_same_arrays) {
+    struct arrays a = {0};
+    cr_expect_eq(lay_out(&a, 100, SONAR_ARENA_MEASURE).bytes, 800 + 300 + 5);
+    cr_expect(!a.one && !a.two && !a.three);
+    cr_assert(!lay_out(&a, 100, SONAR_ARENA_ALLOCATE).failed);
+    cr_assert(a.one && a.two && a.three);
+    for (size_t i = 0; i < 300; i++)
+        cr_expect(a.one[i / 3] == 0 && a.two[i] == 0, "%zu", i);
+    memset(a.two, 1, 300);
+    lay_out(&a, 100, SONAR_ARENA_FREE);
+    cr_expect(!a.one && !a.two && !a.three);
+    lay_out(&a, 100, SONAR_ARENA_FREE);
+}
+
+/* What comes after the first array that cannot be had is not allocated either. */
+Test(memory, an_arena_fails_with_its_first_array) {
+    static const size_t most[] = {SIZE_MAX, SIZE_MAX / 2, SIZE_MAX / 8, SIZE_MAX / 3};
+    for (size_t i = 0; i < sizeof most / sizeof *most; i++) {
+        struct arrays a = {0};
+        cr_expect_gt(lay_out(&a, most[i], SONAR_ARENA_MEASURE).bytes, 1e18);
+        cr_expect(lay_out(&a, most[i], SONAR_ARENA_ALLOCATE).failed);
+        cr_expect(!a.two && !a.three);
+        lay_out(&a, most[i], SONAR_ARENA_FREE);
+    }
+    cr_expect_eq(sonar_times(7, 9), 63);
+    cr_expect_eq(sonar_times(SIZE_MAX / 2, 3), SIZE_MAX);
 }

@@ -5,6 +5,7 @@
 #include "conformance/mvdr.h"
 #include "conformance/try.h"
 
+#include <malloc.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,6 +78,57 @@ Test(mvdr, no_one_wants_it_so_nothing_is_solved) {
 }
 
 /* Workspace that the library requested on an H200 in addition to its code, for 100 matrices. */
+/* Of the heap, which a memory checker replaces. */
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+static size_t in_use(void) {
+    const struct mallinfo2 heap = mallinfo2();
+    return heap.uordblks + heap.hblkhd;
+}
+
+/* To the rounding of some 100 allocations, small ones of which may be reused. */
+static void expect_memory(const char *what, sonar_mvdr_spec spec) {
+    sonar_mvdr_tones tones;
+    double hann[256];
+    sonar_dft_taper(SONAR_HANN, 0, 256, hann);
+    sonar_mvdr_tones_make(hann, 256, &tones);
+    for (size_t workers = 1; workers <= 4; workers += 3) {
+        sonar_host host = *sonar_host_serial();
+        sonar_error err = {0};
+        void *stage;
+        host.workers = workers;
+        spec.tones = &tones;
+        const size_t before = in_use();
+        cr_assert_eq(sonar_mvdr_jacobi_cpu.create(&spec, &host, &stage, &err), SONAR_OK);
+        const double taken = (double)(in_use() - before), said = sonar_mvdr_bytes(&spec, workers);
+        cr_expect(fabs(taken - said) < (double)(40 + 40 * workers) * 256,
+                  "%s, %zu workers: %g bytes, said were %g", what, workers, taken, said);
+        sonar_mvdr_jacobi_cpu.destroy(stage);
+    }
+}
+
+Test(mvdr, memory_is_what_the_specification_says) {
+    sonar_mvdr_spec spec = mvdr_spec(200, 181, 40, 0);
+    spec.bins = 11;
+    expect_memory("a block of 40", spec);
+    spec.ranges = 3;
+    expect_memory("a near field", spec);
+    spec = mvdr_spec(131, 90, 150, 0);
+    expect_memory("noise", spec);
+    spec.loading = SONAR_LOADING_TRACE;
+    expect_memory("an inverse that is updated", spec);
+    spec.forward_backward = true;
+    expect_memory("forward and backward", spec);
+    spec.solver = SONAR_MVDR_JACOBI, spec.music = 2;
+    expect_memory("eigenvectors and MUSIC", spec);
+    spec.music = 0, spec.white_noise_gain_db = -3;
+    expect_memory("white noise gain", spec);
+    expect_memory("forgetting", mvdr_spec(100, 45, 0, 0.98));
+    spec = mvdr_spec(64, 45, 12, 0);
+    spec.parts = SONAR_MVDR_JOINED;
+    expect_memory("joined parts", spec);
+}
+#endif
+
 Test(mvdr, memory_of_the_library_for_eigenvectors) {
     static const struct {
         size_t order;

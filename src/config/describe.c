@@ -50,11 +50,11 @@ static double transform_bytes(const sonar_config *c) {
     return 8 * ((double)c->sensors * bins + rows);
 }
 
+/* The MVDR's stage has a table of its own besides, which mvdr_bytes counts. */
 static double manifold_bytes(const sonar_config *c) {
     const double cbf = (double)c->cbf_scan.count * (double)(1 + c->specs.cbf.ranges);
-    const double mvdr = c->specs.mvdr_enabled
-                            ? 2 * (double)c->mvdr_scan.count * (double)(1 + c->specs.mvdr.ranges)
-                            : 0;
+    const double mvdr =
+        c->specs.mvdr_enabled ? (double)c->mvdr_scan.count * (double)(1 + c->specs.mvdr.ranges) : 0;
     return 8 * (double)c->sensors * (cbf + mvdr + POINT_ROWS);
 }
 

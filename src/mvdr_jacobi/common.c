@@ -68,27 +68,6 @@ bool mvdr_can_follow(const sonar_mvdr_spec *spec) {
     return spec->alpha == 0 && !mvdr_shape_of(spec).by_snapshots && !mvdr_has_vectors(spec);
 }
 
-double sonar_mvdr_bytes(const sonar_mvdr_spec *spec, size_t workers) {
-    const mvdr_shape shape = mvdr_shape_of(spec);
-    const double sensors = (double)spec->sensors;
-    const double columns = (double)(mvdr_slot_columns(&shape) * shape.slots);
-    const double square = 16 * (double)shape.order * (double)shape.order;
-    const bool vectors = mvdr_has_vectors(spec), music = spec->music;
-    double bin = 8 * columns * sensors + (vectors ? square : square / 2);
-    if (shape.by_snapshots)
-        bin += 16 * columns * (columns + (double)spec->directions);
-    else
-        bin += square / 2;
-    bin += spec->white_noise_gain_db < 0 ? 16 * (double)shape.order : 0;
-    bin += 4 * (double)spec->directions * (double)(spec->ranges + music);
-    const mvdr_choices none = mvdr_choices_of(spec, NULL);
-    const bool slides = mvdr_route_exists(spec, MVDR_ON_CPU, &none, MVDR_ROUTE_UPDATE);
-    bin += slides ? 8 * (columns + (double)spec->directions) : 0;
-    const double scratch = (1.5 + 0.5 * !vectors + (vectors || music) + music) * square +
-                           (slides ? 104 * 8 * sensors : 0);
-    return (double)spec->bins * bin + (double)workers * scratch;
-}
-
 /* ---- a GPU's memory -------------------------------------------------------------------------- */
 
 /* At most `most` parts of at least `least` sensors. */

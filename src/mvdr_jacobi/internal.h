@@ -14,7 +14,9 @@
 
 #include <string.h>
 
+#include "core/arena.h"
 #include "core/core.h"
+#include "mvdr_jacobi/inverse.h"
 #include "mvdr_jacobi/route.h"
 #include "mvdr_jacobi/tone.h"
 
@@ -69,7 +71,17 @@ typedef struct mvdr_square {
 
 /* ---- scratch of one worker ------------------------------------------------------------------- */
 
-typedef struct mvdr_change mvdr_change; /* inverse_cpu.h */
+/* The streaming inverse: vectors are planar, [re, im][ld]. */
+typedef struct mvdr_change {
+    double *x, *y, *t; /* [MVDR_MOST_MOVED] what comes and goes, M x and M y */
+    double *back;      /* [ld][4][lane] products from the left, before the lanes are added */
+    double *probe;     /* [ld][re, im][lane] */
+    double *v, *z;     /* two vectors each */
+    double sign[MVDR_MOST_MOVED], over[MVDR_MOST_MOVED],
+        energy[MVDR_MOST_MOVED]; /* +1 or -1; 1/s; |y|^2 */
+    size_t count;                /* of what comes and goes */
+    size_t listed;               /* snapshots that count */
+} mvdr_change;
 
 typedef struct mvdr_scratch {
     double *a;                   /* the matrix that is solved, a triangle */
@@ -88,12 +100,8 @@ typedef struct mvdr_scratch {
     double *project;             /* [column][re, im][lane] */
     double *energy;              /* white noise gain: [order + 1][lane] */
     double *signal;              /* MUSIC: rows of W^H, weighted */
-    mvdr_change *change;         /* the streaming inverse: what comes and goes */
+    mvdr_change change;          /* where the stage may slide */
 } mvdr_scratch;
-
-sonar_code mvdr_scratch_create(const sonar_mvdr_spec *spec, mvdr_shape shape, mvdr_scratch *scratch,
-                               sonar_error *err);
-void mvdr_scratch_destroy(mvdr_scratch *scratch);
 
 /* ---- decompositions -------------------------------------------------------------------------- */
 
@@ -286,11 +294,11 @@ typedef struct mvdr_stage {
     float *info;             /* [bin][SONAR_MVDR_INFO_FIELDS] */
     float *eigenvalue;       /* [bin][modes] */
     size_t modes;            /* sonar_mvdr_modes */
+    bool may_slide;          /* in some window: there are inverses */
     sonar_mvdr_tones *tones; /* NULL: no bin is steered at a tone */
     mvdr_pair *pair;         /* [slot or arrival][bin] a snapshot's with the next bin */
     uint64_t *points;        /* evaluate: [point / 8][sensor][lane] */
     float *sample;           /* evaluate: [bin][point] */
-    mvdr_scratch *scratch;   /* [worker] */
     /* one execute's arguments, for the tasks */
     const sonar_buffer *in;
     sonar_buffer *out; /* of a part */
@@ -298,7 +306,10 @@ typedef struct mvdr_stage {
     mvdr_wants wants;
     bool slides;                    /* this window may take the inverse of the one before */
     size_t first_looked, looked_at; /* points of this evaluation, at a time */
+    mvdr_scratch scratch[];         /* [worker] */
 } mvdr_stage;
+
+void mvdr_scratch_lay_out(const mvdr_stage *stage, mvdr_scratch *scratch, sonar_arena *arena);
 
 /* Snapshot `index` of those that arrived. */
 const sonar_c32 *mvdr_arrival(const mvdr_stage *stage, size_t index, size_t bin);
@@ -403,8 +414,6 @@ void mvdr_spectrum_joined(mvdr_stage *stage, size_t bin, const double *sums, siz
 
 /* ---- the streaming inverse: inverse.c, inverse_spectrum.c ------------------------------------ */
 
-bool mvdr_change_create(size_t order, mvdr_change **out);
-void mvdr_change_destroy(mvdr_change *change);
 /* Before the bin takes what arrived: notes what that replaces. Without `slides` the inverse goes.
  */
 void mvdr_inverse_before(mvdr_stage *stage, size_t bin, bool slides, mvdr_scratch *scratch);

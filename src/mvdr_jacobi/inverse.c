@@ -8,31 +8,6 @@
 
 enum { LANES = MVDR_LANES, MOST = MVDR_MOST_MOVED };
 
-/* ---- memory ---------------------------------------------------------------------------------- */
-
-bool mvdr_change_create(size_t order, mvdr_change **out) {
-    const size_t ld = mvdr_pad(order, LANES), vector = 2 * ld;
-    mvdr_change *c = *out = sonar_alloc(1, sizeof *c);
-    if (!c)
-        return false;
-    c->x = sonar_alloc(MOST * vector, sizeof(double));
-    c->y = sonar_alloc(MOST * vector, sizeof(double));
-    c->t = sonar_alloc(MOST * vector, sizeof(double));
-    c->back = sonar_alloc(2 * vector * LANES, sizeof(double));
-    c->probe = sonar_alloc(vector * LANES, sizeof(double));
-    c->v = sonar_alloc(2 * vector, sizeof(double));
-    c->z = sonar_alloc(2 * vector, sizeof(double));
-    return c->x && c->y && c->t && c->back && c->probe && c->v && c->z;
-}
-
-void mvdr_change_destroy(mvdr_change *c) {
-    if (!c)
-        return;
-    void *owned[] = {c->x, c->y, c->t, c->back, c->probe, c->v, c->z, c};
-    for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
-        free(owned[i]);
-}
-
 /* ---- M from nothing -------------------------------------------------------------------------- */
 
 /* The sums over M that levels follow from. */
@@ -107,13 +82,13 @@ static void take_arrivals(const mvdr_stage *stage, size_t bin, size_t arrived, d
 
 void mvdr_inverse_before(mvdr_stage *stage, size_t bin, bool slides, mvdr_scratch *scratch) {
     mvdr_inverse *inverse = &stage->inverse[bin];
-    scratch->change->count = 0;
+    scratch->change.count = 0;
     if (!slides) /* a window like this one may follow */
         *inverse = (mvdr_inverse){.rest = 1};
     if (stage->renewed || !mvdr_moves_little(stage->arrived, stage->shape.each, stage->shape.slots))
         inverse->kept = false;
     if (inverse->kept)
-        take_arrivals(stage, bin, stage->arrived, -1, scratch->change);
+        take_arrivals(stage, bin, stage->arrived, -1, &scratch->change);
 }
 
 /* y -= x (re + j im) */
@@ -161,7 +136,7 @@ static void eliminate_again(mvdr_change *c, size_t ld) {
 /* M follows what came and went. */
 static bool follow(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
     mvdr_inverse *inverse = &stage->inverse[bin];
-    mvdr_change *c = scratch->change;
+    mvdr_change *c = &scratch->change;
     const size_t ld = stage->ld;
     double *m = stage->factor + bin * stage->factor_size;
     take_arrivals(stage, bin, stage->arrived, 1, c);
@@ -267,7 +242,7 @@ bool mvdr_inverse_solve(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
     const size_t count = mvdr_list_columns(stage, bin, scratch);
     mvdr_load load;
     double trace = 0;
-    scratch->change->listed = count;
+    scratch->change.listed = count;
     if (count && stage->rows.n)
         trace = trace_of(stage, bin, count, scratch);
     if (!load_by_trace(stage, trace, (double)count, &load) ||

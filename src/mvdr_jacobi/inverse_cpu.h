@@ -5,19 +5,6 @@
 #define SONAR_MVDR_JACOBI_INVERSE_CPU_H
 
 #include "mvdr_jacobi/internal.h"
-#include "mvdr_jacobi/inverse.h"
-
-/* Of one worker: vectors are planar, [re, im][ld]. */
-struct mvdr_change {
-    double *x, *y, *t; /* [MVDR_MOST_MOVED] what comes and goes, M x and M y */
-    double *back;      /* [ld][4][lane] products from the left, before the lanes are added */
-    double *probe;     /* [ld][re, im][lane] */
-    double *v, *z;     /* two vectors each */
-    double sign[MVDR_MOST_MOVED], over[MVDR_MOST_MOVED],
-        energy[MVDR_MOST_MOVED]; /* +1 or -1; 1/s; |y|^2 */
-    size_t count;                /* of what comes and goes */
-    size_t listed;               /* snapshots that count */
-};
 
 /* In all of these M has `ld` rows, a multiple of the lanes, and vectors are planar, [re, im][ld].
  */

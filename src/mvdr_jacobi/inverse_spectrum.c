@@ -25,7 +25,7 @@ void mvdr_inverse_energies(const mvdr_view *view, const double *norm, mvdr_scrat
     const size_t ld = mvdr_pad(view->m, LANES);
     double p[LANES], q[LANES] = {0};
     if (view->apart != 0)
-        mvdr_moments(view->factor, ld, scratch->z, scratch->change->back, p, q);
+        mvdr_moments(view->factor, ld, scratch->z, scratch->change.back, p, q);
     else
         mvdr_quadratic(view->factor, scratch->z, ld, p);
     apply_loading(view, norm, p, q, s);
@@ -77,7 +77,7 @@ static void probe_with(const mvdr_stage *stage, size_t bin, size_t first, const 
         const bool there = first + lane < stage->spec.directions;
         weight[lane] = there ? (bits & 1 ? 1 : -1) / sqrt(p[lane]) : 0;
     }
-    add_to_probe(scratch->z, stage->ld, weight, scratch->change->probe);
+    add_to_probe(scratch->z, stage->ld, weight, scratch->change.probe);
 }
 
 /* z^H S z of the listed snapshots. z has room for another vector behind it; |(J x*)^H z| is
@@ -88,7 +88,7 @@ static double energy_along(const mvdr_stage *stage, size_t bin, double *z,
     double sum = 0;
     if (each == 2)
         mvdr_reflect(stage, z, z + 2 * ld);
-    for (size_t i = 0; i < scratch->change->listed * each; i++) {
+    for (size_t i = 0; i < scratch->change.listed * each; i++) {
         const double *along = z + i % each * 2 * ld;
         double re, im;
         mvdr_inner(mvdr_column(stage, scratch->column[i / each], bin), along, along + ld, ld, &re,
@@ -101,7 +101,7 @@ static double energy_along(const mvdr_stage *stage, size_t bin, double *z,
 /* Whether the probe finds M to be right. */
 static bool holds(const mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
     const mvdr_inverse *inverse = &stage->inverse[bin];
-    mvdr_change *c = scratch->change;
+    mvdr_change *c = &scratch->change;
     const size_t ld = stage->ld;
     const mvdr_lanes *probe = (const mvdr_lanes *)c->probe;
     double im;
@@ -119,7 +119,7 @@ static bool holds(const mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
 static void sum_moments(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
     const mvdr_view *view = &stage->bin[bin].view;
     mvdr_inverse *inverse = &stage->inverse[bin];
-    mvdr_change *c = scratch->change;
+    mvdr_change *c = &scratch->change;
     const bool slopes = !inverse->sloped || inverse->offset != view->offset;
     const size_t ld = stage->ld;
     memset(c->probe, 0, ld * STEP * sizeof *c->probe);

@@ -14,7 +14,7 @@ extern "C" {
 /* From a periodic window of n points; a few hundred are enough for a longer one. */
 void sonar_mvdr_tones_make(const double *window, size_t n, sonar_mvdr_tones *tones);
 
-/* Memory that the CPU's stage takes, about. */
+/* Bytes that the CPU's stage allocates. */
 double sonar_mvdr_bytes(const sonar_mvdr_spec *spec, size_t workers);
 
 /* Memory that the GPU's stage takes of it, about. */

@@ -12,85 +12,93 @@ static const char where[] = "mvdr_jacobi";
 
 /* ---- create, destroy ------------------------------------------------------------------------- */
 
-/* Elements of what is kept per bin; false if they are too many to count. */
-static bool measure(mvdr_stage *stage, size_t *ring, size_t *gram, size_t *project) {
-    const mvdr_shape *shape = &stage->shape;
-    const size_t bins = stage->spec.bins, order = mvdr_pad(shape->order, MVDR_LANES);
-    const bool vectors = mvdr_has_vectors(&stage->spec);
-    const size_t columns = shape->by_snapshots ? stage->columns : 0;
-    size_t square;
-    if (__builtin_mul_overflow(order, 2 * order, &square))
-        return false;
-    stage->factor_size = vectors ? square : mvdr_triangle(order);
-    return !__builtin_mul_overflow(bins * 2 * stage->ld, stage->columns, ring) &&
-           !__builtin_mul_overflow(bins * columns, columns, gram) &&
-           !__builtin_mul_overflow(bins * columns * 2, stage->directions, project);
+/* Sizes that follow from the specification. */
+static void set_sizes(mvdr_stage *stage) {
+    const sonar_mvdr_spec *spec = &stage->spec;
+    stage->shape = mvdr_shape_of(spec);
+    stage->columns = mvdr_slot_columns(&stage->shape) * stage->shape.slots;
+    stage->held = spec->parts == SONAR_MVDR_JOINED ? 1 : spec->sensors;
+    stage->ld = mvdr_pad(stage->held, MVDR_LANES);
+    stage->directions = mvdr_pad(spec->directions, MVDR_LANES);
+    stage->near_points = mvdr_pad(spec->ranges * spec->directions, MVDR_LANES);
+    stage->modes = sonar_mvdr_modes(spec);
+    const size_t order = mvdr_pad(stage->shape.order, MVDR_LANES);
+    stage->factor_size =
+        mvdr_has_vectors(spec) ? sonar_times(order, 2 * order) : mvdr_triangle(order);
+    stage->may_slide = mvdr_route_exists(spec, MVDR_ON_CPU, &stage->choices, MVDR_ROUTE_UPDATE);
 }
 
-static bool allocate(mvdr_stage *stage) {
+/* Sums over snapshots. */
+static void lay_out_sums(mvdr_stage *stage, sonar_arena *arena) {
+    const size_t bins = stage->spec.bins, slots = stage->shape.slots;
+    const bool grams = stage->shape.by_snapshots;
+    const size_t columns = grams ? stage->columns : 0, gram = sonar_times(bins * columns, columns);
+    SONAR_ARENA(arena, stage->ring, sonar_times(bins * 2 * stage->ld, stage->columns));
+    SONAR_ARENA(arena, stage->valid, slots * bins);
+    SONAR_ARENA(arena, stage->gram_re, gram);
+    SONAR_ARENA(arena, stage->gram_im, gram);
+    SONAR_ARENA(arena, stage->project, sonar_times(bins * columns * 2, stage->directions));
+    SONAR_ARENA(arena, stage->norm, grams ? bins * stage->directions : 1);
+    SONAR_ARENA(arena, stage->covariance,
+                sonar_times(grams ? 1 : bins, mvdr_triangle(grams ? 1 : stage->spec.sensors)));
+}
+
+/* Rows, sums, what a bin is solved in and what is published; the scratch is laid out beside it. */
+static void lay_out(mvdr_stage *stage, sonar_arena *arena) {
     const sonar_mvdr_spec *spec = &stage->spec;
-    const mvdr_shape *shape = &stage->shape;
     const size_t sensors = spec->sensors, bins = spec->bins, held = stage->held;
-    const bool sums = !shape->by_snapshots;
-    size_t ring, gram, project;
-    if (!measure(stage, &ring, &gram, &project))
-        return false;
-    stage->rows.used = sonar_alloc(sensors, 1);
-    stage->rows.before = sonar_alloc(sensors, 1);
-    stage->rows.mirror = sonar_alloc(sensors, sizeof(size_t));
-    stage->rows.turns = sonar_alloc(stage->directions * held, sizeof(uint64_t));
-    stage->rows.near = sonar_alloc(stage->near_points * held, sizeof(uint64_t));
-    stage->list = sonar_alloc(3 * sensors, sizeof(size_t));
-    stage->ring = sonar_alloc(ring, sizeof(float));
-    stage->valid = sonar_alloc(shape->slots * bins, 1);
-    stage->bin = sonar_alloc(bins, sizeof *stage->bin);
-    stage->gram_re = sonar_alloc(gram, sizeof(double));
-    stage->gram_im = sonar_alloc(gram, sizeof(double));
-    stage->project = sonar_alloc(project, sizeof(double));
-    stage->norm = sonar_alloc(shape->by_snapshots ? bins * stage->directions : 1, sizeof(double));
-    stage->covariance = sonar_alloc(sums ? bins : 1, mvdr_triangle(sums ? sensors : 1) * 8);
-    stage->factor = sonar_alloc(bins, stage->factor_size * sizeof(double));
-    const bool slides = mvdr_route_exists(spec, MVDR_ON_CPU, &stage->choices, MVDR_ROUTE_UPDATE);
-    stage->inverse = slides ? sonar_alloc(bins, sizeof *stage->inverse) : NULL;
-    stage->slope = sonar_alloc(slides ? bins * stage->directions : 1, sizeof(double));
-    stage->energy = sonar_alloc(slides ? bins * shape->slots : 1, sizeof(double));
-    stage->lambda = sonar_alloc(spec->white_noise_gain_db < 0 ? bins : 1,
-                                2 * (shape->order + 1) * sizeof(double));
-    stage->power = sonar_alloc(bins * stage->directions, sizeof(float));
-    stage->near_power = sonar_alloc(bins * stage->near_points, sizeof(float));
-    stage->share = sonar_alloc(spec->music ? bins * stage->directions : 1, sizeof(float));
-    stage->info = sonar_alloc(bins * SONAR_MVDR_INFO_FIELDS, sizeof(float));
-    stage->eigenvalue = sonar_alloc(bins * stage->modes, sizeof(float));
-    stage->tones = spec->tones ? sonar_alloc(1, sizeof *stage->tones) : NULL;
-    stage->pair = sonar_alloc(spec->tones ? spec->snapshots * bins : 1, sizeof *stage->pair);
-    stage->points = sonar_alloc(held * MVDR_AT_ONCE, sizeof(uint64_t));
-    stage->sample = sonar_alloc(bins * MVDR_AT_ONCE, sizeof(float));
-    stage->scratch = sonar_alloc(stage->host->workers, sizeof *stage->scratch);
-    return stage->rows.used && stage->rows.before && stage->rows.mirror && stage->rows.turns &&
-           stage->rows.near && stage->near_power && stage->list && stage->ring && stage->valid &&
-           stage->bin && stage->gram_re && stage->gram_im && stage->project && stage->norm &&
-           stage->covariance && stage->factor && stage->lambda && stage->power && stage->share &&
-           stage->info && stage->eigenvalue && stage->pair && stage->points && stage->sample &&
-           stage->scratch && stage->slope && stage->energy && slides == !!stage->inverse &&
-           !spec->tones == !stage->tones;
+    const bool tones = spec->tones || stage->tones;
+    SONAR_ARENA(arena, stage->rows.used, sensors);
+    SONAR_ARENA(arena, stage->rows.before, sensors);
+    SONAR_ARENA(arena, stage->rows.mirror, sensors);
+    SONAR_ARENA(arena, stage->rows.turns, stage->directions * held);
+    SONAR_ARENA(arena, stage->rows.near, stage->near_points * held);
+    SONAR_ARENA(arena, stage->list, 3 * sensors);
+    lay_out_sums(stage, arena);
+    SONAR_ARENA(arena, stage->bin, bins);
+    SONAR_ARENA(arena, stage->factor, sonar_times(bins, stage->factor_size));
+    if (stage->may_slide)
+        SONAR_ARENA(arena, stage->inverse, bins);
+    SONAR_ARENA(arena, stage->slope, stage->may_slide ? bins * stage->directions : 1);
+    SONAR_ARENA(arena, stage->energy, stage->may_slide ? bins * stage->shape.slots : 1);
+    SONAR_ARENA(arena, stage->lambda,
+                (spec->white_noise_gain_db < 0 ? bins : 1) * 2 * (stage->shape.order + 1));
+    SONAR_ARENA(arena, stage->power, bins * stage->directions);
+    SONAR_ARENA(arena, stage->near_power, bins * stage->near_points);
+    SONAR_ARENA(arena, stage->share, spec->music ? bins * stage->directions : 1);
+    SONAR_ARENA(arena, stage->info, bins * SONAR_MVDR_INFO_FIELDS);
+    SONAR_ARENA(arena, stage->eigenvalue, bins * stage->modes);
+    if (tones)
+        SONAR_ARENA(arena, stage->tones, 1);
+    SONAR_ARENA(arena, stage->pair, tones ? spec->snapshots * bins : 1);
+    SONAR_ARENA(arena, stage->points, held * MVDR_AT_ONCE);
+    SONAR_ARENA(arena, stage->sample, bins * MVDR_AT_ONCE);
+}
+
+double sonar_mvdr_bytes(const sonar_mvdr_spec *spec, size_t workers) {
+    mvdr_stage stage = {.spec = *spec, .choices = mvdr_choices_of(spec, NULL)};
+    mvdr_scratch scratch = {0};
+    sonar_arena all = {0}, each = {0};
+    set_sizes(&stage);
+    lay_out(&stage, &all);
+    mvdr_scratch_lay_out(&stage, &scratch, &each);
+    return (double)sizeof stage + all.bytes +
+           (double)workers * ((double)sizeof scratch + each.bytes);
+}
+
+static sonar_arena run_arena(mvdr_stage *stage, sonar_arena_pass pass) {
+    sonar_arena arena = {.pass = pass};
+    lay_out(stage, &arena);
+    for (size_t i = 0; i < stage->host->workers; i++)
+        mvdr_scratch_lay_out(stage, &stage->scratch[i], &arena);
+    return arena;
 }
 
 static void destroy(void *opaque) {
     mvdr_stage *stage = opaque;
     if (!stage)
         return;
-    for (size_t i = 0; stage->scratch && i < stage->host->workers; i++)
-        mvdr_scratch_destroy(&stage->scratch[i]);
-    void *owned[] = {stage->rows.near,  stage->near_power, stage->rows.used,  stage->rows.mirror,
-                     stage->rows.turns, stage->list,       stage->ring,       stage->valid,
-                     stage->bin,        stage->gram_re,    stage->gram_im,    stage->project,
-                     stage->norm,       stage->covariance, stage->factor,     stage->power,
-                     stage->info,       stage->tones,      stage->pair,       stage->points,
-                     stage->sample,     stage->scratch,    stage->eigenvalue, stage->rows.before,
-                     stage->share,      stage->lambda,     stage->inverse,    stage->slope,
-                     stage->energy};
-    for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
-        free(owned[i]);
+    run_arena(stage, SONAR_ARENA_FREE);
     free(stage);
 }
 
@@ -99,34 +107,16 @@ static sonar_code create(const void *spec, const sonar_host *host, void **out, s
     sonar_code code = mvdr_check_spec(spec, err);
     if (code)
         return code;
-    mvdr_stage *stage = sonar_alloc(1, sizeof *stage);
+    mvdr_stage *stage = sonar_alloc(1, sizeof *stage + host->workers * sizeof *stage->scratch);
     if (!stage)
         return sonar_fail(err, SONAR_ENOMEM, where, "no memory for the stage");
     memcpy(&stage->spec, spec, sizeof stage->spec);
     stage->host = host;
     stage->choices = mvdr_choices_of(&stage->spec, host);
-    stage->shape = mvdr_shape_of(&stage->spec);
-    stage->columns = mvdr_slot_columns(&stage->shape) * stage->shape.slots;
-    stage->held = stage->spec.parts == SONAR_MVDR_JOINED ? 1 : stage->spec.sensors;
-    stage->ld = mvdr_pad(stage->held, MVDR_LANES);
-    stage->directions = mvdr_pad(stage->spec.directions, MVDR_LANES);
-    stage->near_points = mvdr_pad(stage->spec.ranges * stage->spec.directions, MVDR_LANES);
-    stage->modes = sonar_mvdr_modes(&stage->spec);
-    if (!allocate(stage)) {
+    set_sizes(stage);
+    if (run_arena(stage, SONAR_ARENA_ALLOCATE).failed) {
         code = sonar_fail(err, SONAR_ENOMEM, where, "no memory for %zu bins of %zu sensors",
                           stage->spec.bins, stage->spec.sensors);
-        destroy(stage);
-        return code;
-    }
-    sonar_mvdr_spec held = stage->spec;
-    held.sensors = stage->held;
-    for (size_t i = 0; i < host->workers && !code; i++) {
-        code = mvdr_scratch_create(&held, stage->shape, &stage->scratch[i], err);
-        if (!code && stage->inverse &&
-            !mvdr_change_create(stage->shape.order, &stage->scratch[i].change))
-            code = sonar_fail(err, SONAR_ENOMEM, where, "no memory for %zu sensors", held.sensors);
-    }
-    if (code) {
         destroy(stage);
         return code;
     }
