@@ -17,7 +17,7 @@ void sonar_mvdr_tones_make(const double *window, size_t n, sonar_mvdr_tones *ton
 /* Bytes that the CPU's stage allocates. */
 double sonar_mvdr_bytes(const sonar_mvdr_spec *spec, size_t workers);
 
-/* Memory that the GPU's stage takes of it, about. */
+/* Bytes that the GPU's stage allocates, and about what cuSOLVER takes where it is chosen. */
 double sonar_mvdr_device_bytes(const sonar_mvdr_spec *spec);
 
 /* What it takes besides, where training chose cuSOLVER for eigenvectors; 0: it needs none, or that

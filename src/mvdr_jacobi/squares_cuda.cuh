@@ -11,7 +11,7 @@
 
 namespace mvdr {
 
-constexpr uint32_t SQUARE = 64;                         /* rows and columns */
+constexpr uint32_t SQUARE = MVDR_DEVICE_SQUARE;         /* rows and columns */
 constexpr uint32_t SHARE_ROWS = 32, SHARE_COLUMNS = 32; /* what a warp makes of them */
 constexpr uint32_t SQUARE_THREADS = WARP * (SQUARE / SHARE_ROWS) * (SQUARE / SHARE_COLUMNS);
 static_assert(4 * SQUARE % SQUARE_THREADS == 0, "a fetch takes whole rows of fragments");

@@ -6,6 +6,7 @@
 #include "core/cuda_common.cuh"
 #include "mvdr_jacobi/block_cuda.cuh"
 #include "mvdr_jacobi/common.h"
+#include "mvdr_jacobi/device.h"
 #include "mvdr_jacobi/inverse.h"
 #include "mvdr_jacobi/jacobi_cuda.cuh"
 #include "mvdr_jacobi/mvdr_jacobi.h"
@@ -14,7 +15,7 @@
 
 namespace mvdr {
 
-constexpr uint32_t VECTORS = 5;          /* as long as the matrix, in a solving block */
+constexpr uint32_t VECTORS = MVDR_DEVICE_VECTORS;
 constexpr uint32_t UNUSED = 0xffffffffu; /* in view.mirror */
 constexpr uint32_t MOST_ROUNDS = 80;     /* counts of a bin; two searches take fewer */
 constexpr size_t ORIGIN = SIZE_MAX;      /* view.middle of a part, which has no middle of its own */

@@ -9,7 +9,7 @@
 namespace mvdr::host {
 
 constexpr char where[] = "mvdr_jacobi";
-constexpr uint32_t AT_ONCE = 64; /* points of an evaluation */
+constexpr uint32_t AT_ONCE = MVDR_DEVICE_POINTS;
 constexpr unsigned SOLVE_THREADS = 512;
 
 /* Shared memory of a solving block. */

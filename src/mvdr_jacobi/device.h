@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * The memory of the GPU's MVDR stage, each array once. create_cuda.cuh allocates and frees the rows
+ * of the table; sonar_mvdr_device_bytes adds them up, on machines without a GPU, too.
+ */
+#ifndef SONAR_MVDR_JACOBI_DEVICE_H
+#define SONAR_MVDR_JACOBI_DEVICE_H
+
+#include "mvdr_jacobi/inverse.h"
+#include "mvdr_jacobi/route.h"
+#include "mvdr_jacobi/tone.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+    MVDR_DEVICE_POINTS = 64,  /* of an evaluation, at a time */
+    MVDR_DEVICE_SQUARE = 64,  /* rows of a square of a matrix that all multiprocessors work on */
+    MVDR_DEVICE_VECTORS = 5,  /* as long as the matrix, in a solving block */
+    MVDR_DEVICE_SWEEPS = 40,  /* of Jacobi's method, at most */
+    MVDR_DEVICE_PANEL = 32,   /* columns; orders are filled up to whole panels */
+    MVDR_DEVICE_MOMENTS = 64, /* rows of M whose part of its forms is summed */
+    MVDR_DEVICE_GROUP = 64    /* rows of M that a block makes of a panel */
+};
+
+/* Sizes that the table's rows multiply. */
+typedef struct mvdr_device {
+    size_t sensors, held; /* held: sensors that have snapshots here; joined, none have */
+    size_t looks, ranges, modes, arrivals;
+    size_t slots, columns;
+    size_t most;    /* the largest order there can be, padded to panels */
+    size_t squares; /* along the diagonal of such a matrix */
+    size_t pitch,
+        points;  /* of an evaluation or a range; the most points that there are at a time */
+    size_t sums; /* elements of a bin's */
+    size_t partial, pairs; /* of sums over parts of the sensors; slots of products for tones */
+    size_t inverse_parts, moment_parts;
+    /* bins; 0: there is no use for what depends on them */
+    size_t bins, grams, covariances; /* all; those in snapshot space, in sensor space */
+    size_t vectors, own, decomposed; /* eigenvectors: of the spectrum, of MUSIC alone, either */
+    size_t music, gain, tones;
+    size_t grid, updated; /* some window works on them together; some window updates an inverse */
+} mvdr_device;
+
+mvdr_device mvdr_device_of(const sonar_mvdr_spec *spec, const mvdr_choices *choices);
+
+/* ARRAY(member of mvdr_stage, bytes of an element, a, b), of a * b elements; `s`: mvdr_device. */
+#define MVDR_DEVICE_ARRAYS(ARRAY)                                                                  \
+    ARRAY(device_rows, 8, 2, s->sensors)                                                           \
+    ARRAY(view.mirror, 4, 1, s->sensors)                                                           \
+    ARRAY(view.turns, 8, s->looks, s->held)                                                        \
+    ARRAY(near_turns, 8, s->ranges * s->looks, s->held)                                            \
+    ARRAY(view.snapshot, 8, s->bins * s->held, s->slots)                                           \
+    ARRAY(view.fresh, 1, s->bins, s->arrivals)                                                     \
+    ARRAY(view.valid, 1, s->bins, s->slots)                                                        \
+    ARRAY(view.root, 8, s->bins, s->slots)                                                         \
+    ARRAY(view.sums, 16, s->bins, s->sums)                                                         \
+    ARRAY(view.rest, 16, s->slots ? s->covariances : 0, s->sums)                                   \
+    ARRAY(view.projection, 16, s->grams * s->looks, s->columns)                                    \
+    ARRAY(view.norm, 8, s->bins, s->looks)                                                         \
+    ARRAY(view.made, 8, s->bins, 1)                                                                \
+    ARRAY(view.stale, 4, s->bins, 1)                                                               \
+    ARRAY(view.partial, 16, s->held ? s->bins : 0, s->partial)                                     \
+    ARRAY(look.projection, 16, s->grams * s->pitch, s->columns)                                    \
+    ARRAY(grid.steering, 8, s->covariances *mvdr_pad(s->looks, 8), s->most)                        \
+    ARRAY(look.steering, 8, s->covariances *mvdr_pad(s->pitch, 8), s->most)                        \
+    ARRAY(look.norm, 8, s->bins, s->pitch)                                                         \
+    ARRAY(look.power, 4, s->bins, s->pitch)                                                        \
+    ARRAY(view.tones, sizeof(sonar_mvdr_tones), s->tones > 0, 1)                                   \
+    ARRAY(view.pair, sizeof(mvdr_pair), s->tones, s->pairs)                                        \
+    /* what a matrix is solved in, and what is published */                                        \
+    ARRAY(view.factor, 16, s->bins * s->most, s->most)                                             \
+    ARRAY(view.vector, 16, s->bins * s->most, MVDR_DEVICE_VECTORS)                                 \
+    ARRAY(view.d, 8, s->bins, s->most)                                                             \
+    ARRAY(view.inverse, 8, s->vectors, s->most)                                                    \
+    ARRAY(view.signal, 16, s->own * s->most, s->most)                                              \
+    ARRAY(view.member, 8, s->music, s->most)                                                       \
+    ARRAY(view.share, 4, s->music, s->looks)                                                       \
+    ARRAY(view.own, 8, s->gain, s->most)                                                           \
+    ARRAY(view.energy, 8, s->gain * s->most, s->points)                                            \
+    ARRAY(view.power, 4, s->bins, s->looks)                                                        \
+    ARRAY(view.info, 4, s->bins, SONAR_MVDR_INFO_FIELDS)                                           \
+    ARRAY(view.eigenvalue, 4, s->bins, s->modes)                                                   \
+    ARRAY(view.unsolved, 4, s->bins, 1)                                                            \
+    ARRAY(view.bin, 200, s->bins, 1)                                                               \
+    ARRAY(view.ring, 8, 1, 1)                                                                      \
+    /* routes with "-grid" */                                                                      \
+    ARRAY(view.listed, 672, s->grid > 0, 1)                                                        \
+    ARRAY(view.listed_bin, 4, s->grid, 1)                                                          \
+    ARRAY(view.done, 4, s->grid, s->squares)                                                       \
+    ARRAY(view.searches, 144, s->grid, 1)                                                          \
+    ARRAY(view.counted_bin, 4, s->grid, 2)                                                         \
+    ARRAY(view.corner, 16, s->grid * s->squares, MVDR_DEVICE_SQUARE * MVDR_DEVICE_SQUARE)          \
+    ARRAY(view.pivot, 16, s->grid, s->squares)                                                     \
+    ARRAY(view.form, 8, s->covariances ? s->grid * s->squares : 0, s->points)                      \
+    /* inverses that are updated */                                                                \
+    ARRAY(view.slide, 200, s->updated, 1)                                                          \
+    ARRAY(view.m, 16, s->updated * s->most, s->most)                                               \
+    ARRAY(view.moved, 16, s->updated * s->most, 2 * MVDR_MOST_MOVED)                               \
+    ARRAY(view.inverse_part, 8, s->updated * 2, s->inverse_parts)                                  \
+    ARRAY(view.moment, 8, s->updated * 2 * s->moment_parts, s->points)                             \
+    ARRAY(view.probe, 8, s->updated, s->looks)                                                     \
+    /* eigenvectors, the spectrum's or MUSIC's */                                                  \
+    ARRAY(view.work, 16, s->decomposed * s->most, s->most)                                         \
+    ARRAY(view.turned, 16, s->decomposed * s->most, s->most)                                       \
+    ARRAY(view.descending, 8, s->decomposed, s->most)                                              \
+    ARRAY(view.record, 24, s->decomposed, 1)                                                       \
+    ARRAY(view.decomposed, 4, s->decomposed, 1)                                                    \
+    ARRAY(view.kept, 4, s->decomposed, 1)                                                          \
+    ARRAY(jacobi.own, 8, s->decomposed, s->most)                                                   \
+    ARRAY(jacobi.worst, 8, s->decomposed, MVDR_DEVICE_SWEEPS)                                      \
+    ARRAY(jacobi.arrived, 4, s->decomposed ? s->decomposed + 1 : 0, 1)
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
