@@ -667,7 +667,6 @@ struct visit {
     int processes, topics, held;
     size_t bytes; /* of a topic */
     bool many;    /* from many addresses */
-    bool always;  /* also in a short siege */
 };
 
 /* An address that is not that of honest readers, where the transport has any. */
@@ -928,8 +927,9 @@ static void end_attack(const struct visit *v, const pid_t *child) {
     }
 }
 
-static void besiege_readers(struct siege *s, const struct visit *v, bool stop) {
-    const int frames = s->lasting ? 60 * 32 : 2 * 32;
+/* frames: how many the attack lasts, and as many again without it; stop: SIGTERM after the first.
+ */
+static void besiege_readers(struct siege *s, const struct visit *v, int frames, bool stop) {
     pid_t child[PROCESSES_MOST];
     struct stand before;
     struct watch_kept kept = {.newcomers = !stop && leaves_room(s, v)};
@@ -950,34 +950,64 @@ static void besiege_readers(struct siege *s, const struct visit *v, bool stop) {
         judge(s, v, before, &kept);
 }
 
+static int frames_of_attack(const struct siege *s) {
+    return s->lasting ? 60 * 32 : 2 * 32;
+}
+
+/* The subscriptions of each connection, all of which libzmq goes through when it leaves. */
+static const struct load {
+    int topics;
+    size_t bytes;
+} load[] = {{16, 1000}, {25, 40}, {16, 15}};
+enum { LOADS = sizeof load / sizeof load[0] };
+
+static struct visit visit_of(struct load load, double rate_hz, int processes, char name[96]) {
+    snprintf(name, 96, "%.0f a second of %d, %d topics of %zu bytes", rate_hz, processes,
+             load.topics, load.bytes);
+    return (struct visit){name, rate_hz, processes, load.topics, 90, load.bytes, false};
+}
+
+/* Every load at every rate, by one process and by eight: five a second is what the gate admits. */
+static void visit_at_every_rate(struct siege *s) {
+    static const double rate_hz[] = {1, 5, 100, 1000};
+    static const int processes[] = {1, 8};
+    char name[96];
+    for (size_t i = 0; i < LOADS; i++)
+        for (size_t r = 0; r < sizeof rate_hz / sizeof rate_hz[0]; r++)
+            for (size_t p = 0; p < sizeof processes / sizeof processes[0]; p++) {
+                const struct visit v = visit_of(load[i], rate_hz[r], processes[p], name);
+                besiege_readers(s, &v, frames_of_attack(s), false);
+            }
+}
+
 /* Readers that connect, subscribe to foreign topics and leave; libzmq goes through all
  * subscriptions each time. */
 static void visits(struct siege *s) {
     static const struct visit of[] = {
-        {"1000 a second of many addresses, 16 topics of 120 bytes", 1000, 8, 16, 90, 120, true,
-         true},
-        {"50 a second, 16000 topics of 120 bytes", 50, 8, 16000, 16, 120, false, true},
-        {"100 a second, 16 topics of 1000 bytes", 100, 1, 16, 90, 990, false, false},
-        {"1000 a second, 25 topics of 40 bytes", 1000, 8, 25, 90, 40, false, true},
-        {"1000 a second, 16 topics of 15 bytes", 1000, 8, 16, 90, 15, false, false},
-        {"200 a second, 16 topics of 120 bytes", 200, 1, 16, 90, 120, false, false},
-        {"5 a second, 64 topics of 60 bytes", 5, 1, 64, 90, 60, false, true}};
+        {"1000 a second of many addresses, 16 topics of 120 bytes", 1000, 8, 16, 90, 120, true},
+        {"50 a second, 16000 topics of 120 bytes", 50, 8, 16000, 16, 120, false},
+        {"5 a second, 64 topics of 60 bytes", 5, 1, 64, 90, 60, false}};
+    char name[96];
+    const struct visit worst = visit_of(load[1], 1000, 8, name);
     for (size_t i = 0; i < sizeof of / sizeof of[0]; i++)
-        if (s->lasting || of[i].always)
-            besiege_readers(s, &of[i], false);
+        besiege_readers(s, &of[i], frames_of_attack(s), false);
+    if (s->lasting)
+        visit_at_every_rate(s);
+    else
+        besiege_readers(s, &worst, frames_of_attack(s), false);
 }
 
 /* Repeated floods together with an honest reader. */
 static void floods_again(struct siege *s) {
-    static const struct visit of = {"floods", 0, 6, 0, 0, TOPIC, false, true};
-    besiege_readers(s, &of, false);
+    static const struct visit of = {"floods", 0, 6, 0, 0, TOPIC, false};
+    besiege_readers(s, &of, frames_of_attack(s), false);
     check_memory(s, "memory after floods that came again");
 }
 
 /* `sonarctl train` while readers connect and leave. Samples wait meanwhile, and their windows are
  * published afterwards. */
 static void trains(struct siege *s) {
-    static const struct visit of = {"and training", 1000, 8, 25, 90, 40, false, true};
+    static const struct visit of = {"and training", 1000, 8, 25, 90, 40, false};
     pid_t child[PROCESSES_MOST];
     struct stand before;
     struct watch_kept kept = {0};
@@ -1005,9 +1035,15 @@ static void trains(struct siege *s) {
     judge(s, &of, before, &kept);
 }
 
+/* A short siege stops once; a long one under every load, early and late in the attack. */
 static void stops(struct siege *s) {
-    static const struct visit of = {"and a stop", 1000, 8, 25, 90, 40, false, true};
-    besiege_readers(s, &of, true);
+    char name[96];
+    int frames = 4;
+    for (size_t i = s->lasting ? 0 : LOADS - 1; i < LOADS; i++)
+        for (int processes = s->lasting ? 1 : 8; processes <= 8; processes += 7, frames *= 3) {
+            const struct visit v = visit_of(load[i], 1000, processes, name);
+            besiege_readers(s, &v, s->lasting ? frames : 64, true);
+        }
 }
 
 /* At a port with CURVE: plain peers, random bytes, half handshakes and wrong keys, all at once.
