@@ -164,8 +164,11 @@ typedef struct sonar_config {
     int data_priority; /* SCHED_FIFO priority of the data thread; 0: ordinary scheduling */
     bool lock_memory;  /* no memory of the process is ever swapped out */
     /* No options; the program sets them. */
-    const sonar_cluster *cluster;       /* borrowed; NULL: one process */
-    long fail_at;                       /* sonar_host.fail_at */
+    const sonar_cluster *cluster;          /* borrowed; NULL: one process */
+    const struct sonar_output_tap *reader; /* output/output.h, borrowed: reads all messages in place
+                                              of sockets, and frames come by sonar_pipeline_feed;
+                                              NULL: both have sockets */
+    long fail_at;                          /* sonar_host.fail_at */
     void (*starting)(const char *step); /* called by sonar_pipeline_create before each step that may
                                            take seconds, with its name; may be NULL */
 

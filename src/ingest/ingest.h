@@ -39,6 +39,7 @@ typedef enum sonar_socket_kind { SONAR_PULL = 0, SONAR_SUB } sonar_socket_kind;
 enum { SONAR_INGEST_THREADS_MOST = 64 };
 
 typedef struct sonar_ingest_spec {
+    bool fed; /* frames come by sonar_ingest_feed: no socket is opened and no thread started */
     void *zmq_context;
     struct sonar_memory *memory; /* net/net.h, watched if not NULL; borrowed until destroy */
     const struct sonar_security
@@ -94,6 +95,15 @@ sonar_code sonar_ingest_start(sonar_ingest *ingest, sonar_error *err);
 /* Stops receiving and joins the thread; windows already offered can still be taken. */
 void sonar_ingest_stop(sonar_ingest *ingest);
 void sonar_ingest_destroy(sonar_ingest *ingest);
+
+/* Of a spec that is fed; called by one thread. Takes a frame as a message would bring it, header
+ * and payload. False: with `block` there is no room for it yet, and nothing was released within
+ * timeout_ms; the same frame has to be given again, until it is taken, before another. */
+bool sonar_ingest_feed(sonar_ingest *ingest, const void *header, size_t header_bytes,
+                       const void *payload, size_t payload_bytes, int timeout_ms);
+/* The same. No frame follows: offers the windows that still wait for missing samples, as after a
+ * silence of restart_after_ms. False: some have no room yet; to be called again. */
+bool sonar_ingest_finish(sonar_ingest *ingest, int timeout_ms);
 
 /* An eventfd that is readable when a window waits or a chunk is complete (data thread). */
 int sonar_ingest_fd(const sonar_ingest *ingest);

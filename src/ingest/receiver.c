@@ -32,7 +32,8 @@ struct sonar_ingest {
     const sonar_host *host;
     sonar_assembler *assembler;
     int cpu;
-    bool block;
+    bool block, fed;
+    int64_t restart_ns; /* spec.restart_after_ms */
     sonar_ingest_socket socket;
     sonar_segments *segments; /* may be NULL */
     size_t threads;
@@ -232,7 +233,8 @@ static void tick(sonar_ingest *ingest) {
     sonar_assembler_load(ingest->assembler, !ingest->drained);
     ingest->drained = false;
     publish_report(ingest);
-    ingest->failed = ingest->failed || !sonar_ingest_socket_tick(&ingest->socket, now_ns);
+    ingest->failed =
+        ingest->failed || (!ingest->fed && !sonar_ingest_socket_tick(&ingest->socket, now_ns));
     ingest->next_tick_ns = now_ns + (int64_t)TICK_MS * 1000000;
 }
 
@@ -319,10 +321,60 @@ static void *ingest_main(void *arg) {
     return NULL;
 }
 
+/* ---- frames that the program brings itself --------------------------------------------------- */
+
+/* The data thread took or released a window, or timeout_ms have passed. */
+static void await_release(sonar_ingest *ingest, int timeout_ms) {
+    sonar_wake_wait(ingest->control_fd, timeout_ms);
+    sonar_wake_clear(ingest->control_fd);
+}
+
+/* True: the frame is finished, accepted or not. */
+static bool feed_once(sonar_ingest *ingest, const void *header, size_t header_bytes,
+                      const sonar_payload *payload) {
+    sonar_booking booking;
+    const sonar_turn turn = sonar_assembler_begin(ingest->assembler, header, header_bytes, payload,
+                                                  sonar_monotonic_ns(), &booking);
+    const bool over = turn == SONAR_TURN_BOOK ? sonar_assembler_book(ingest->assembler, &booking)
+                                              : turn == SONAR_TURN_OVER;
+    ingest->again = turn == SONAR_TURN_AGAIN;
+    ingest->waits = !over;
+    return over;
+}
+
+bool sonar_ingest_feed(sonar_ingest *ingest, const void *header, size_t header_bytes,
+                       const void *payload, size_t payload_bytes, int timeout_ms) {
+    const sonar_payload what = {.data = payload, .bytes = payload_bytes};
+    ingest->drained = true; /* there is no message that waits behind this one */
+    tick(ingest);
+    bool over = !ingest->waits && feed_once(ingest, header, header_bytes, &what);
+    tell_data_thread(ingest);
+    if (!over)
+        await_release(ingest, timeout_ms);
+    if (!over && sonar_assembler_resume(ingest->assembler)) {
+        ingest->waits = false;
+        over = !ingest->again || feed_once(ingest, header, header_bytes, &what);
+    }
+    tell_data_thread(ingest);
+    return over;
+}
+
+/* A queue that nothing waits in has room: what is not offered then is incomplete. */
+bool sonar_ingest_finish(sonar_ingest *ingest, int timeout_ms) {
+    const bool room = !sonar_assembler_waiting(ingest->assembler);
+    const uint64_t offered = sonar_assembler_offered(ingest->assembler);
+    sonar_assembler_tick(ingest->assembler, sonar_monotonic_ns() + ingest->restart_ns);
+    tell_data_thread(ingest);
+    if (room && sonar_assembler_offered(ingest->assembler) == offered)
+        return true;
+    await_release(ingest, timeout_ms);
+    return false;
+}
+
 /* ---- life ------------------------------------------------------------------------------------ */
 
 static sonar_code set_up(sonar_ingest *ingest, const sonar_ingest_spec *spec, sonar_error *err) {
-    sonar_code code = sonar_ingest_socket_create(&ingest->socket, spec, err);
+    sonar_code code = spec->fed ? SONAR_OK : sonar_ingest_socket_create(&ingest->socket, spec, err);
     if (code)
         return code;
     ingest->windows_fd = sonar_wake_create();
@@ -335,7 +387,8 @@ static sonar_code set_up(sonar_ingest *ingest, const sonar_ingest_spec *spec, so
 sonar_code sonar_ingest_create(const sonar_ingest_spec *spec, const sonar_host *host,
                                sonar_ingest **out, sonar_error *err) {
     *out = NULL;
-    if (!spec->zmq_context || !spec->endpoint_count || spec->high_water_mark <= 0)
+    const bool sockets = spec->zmq_context && spec->endpoint_count && spec->high_water_mark > 0;
+    if (!spec->fed && !sockets)
         return sonar_fail(err, SONAR_EINVAL, "ingest",
                           "a context, an endpoint and a high-water mark above 0 are needed");
     sonar_ingest *ingest = sonar_alloc(1, sizeof *ingest);
@@ -344,6 +397,8 @@ sonar_code sonar_ingest_create(const sonar_ingest_spec *spec, const sonar_host *
     ingest->host = host;
     ingest->segments = spec->segments;
     ingest->block = spec->overload == SONAR_BLOCK;
+    ingest->fed = spec->fed;
+    ingest->restart_ns = (int64_t)spec->restart_after_ms * 1000000;
     ingest->cpu = spec->cpu;
     ingest->threads = sonar_min_size(sonar_max_size(spec->threads, 1), SONAR_INGEST_THREADS_MOST);
     ingest->windows_fd = ingest->control_fd = -1;
@@ -366,6 +421,11 @@ sonar_code sonar_ingest_start(sonar_ingest *ingest, sonar_error *err) {
     if (ingest->running)
         return sonar_fail(err, SONAR_ESTATE, "ingest", "ingest is running already");
     atomic_store(&ingest->stopping, false);
+    if (ingest->fed) {
+        ingest->running = true;
+        atomic_store(&ingest->alive, true);
+        return SONAR_OK;
+    }
     sonar_code code = sonar_thread_start(ingest->host, "sonar-ingest", ingest->cpu, ingest_main,
                                          ingest, &ingest->thread[0], err);
     if (code)
@@ -383,10 +443,16 @@ sonar_code sonar_ingest_start(sonar_ingest *ingest, sonar_error *err) {
 void sonar_ingest_stop(sonar_ingest *ingest) {
     if (!ingest || !ingest->running)
         return;
+    ingest->running = false;
+    if (ingest->fed) {
+        sonar_assembler_abandon(ingest->assembler);
+        sonar_assembler_end(ingest->assembler);
+        atomic_store(&ingest->alive, false);
+        return;
+    }
     atomic_store(&ingest->stopping, true);
     sonar_wake_signal(ingest->control_fd);
     pthread_join(ingest->thread[0], NULL);
-    ingest->running = false;
 }
 
 void sonar_ingest_destroy(sonar_ingest *ingest) {

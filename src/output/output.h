@@ -15,7 +15,8 @@
 #include "status/topic.h"
 #include "manifold/manifold.h"
 
-/* A reader inside the process, called by the output thread. All members NULL: no tap. */
+/* A reader inside the process, called by the output thread. All members NULL: no tap. While `take`
+ * runs, results wait in the ring. */
 typedef struct sonar_output_tap {
     void *ctx;
     uint32_t (*wanted)(void *ctx); /* SONAR_WANT bits that count as subscriptions */
@@ -31,7 +32,7 @@ typedef struct sonar_output_spec {
     const struct sonar_security *security; /* net/net.h, borrowed; NULL: without encryption */
     struct sonar_gate *gate; /* net/net.h, borrowed: readers connect through it; NULL: directly */
     uint64_t io_threads;     /* libzmq's I/O threads that serve it, as in ZMQ_AFFINITY; 0: any */
-    const char *endpoint;
+    const char *endpoint;    /* NULL: there is no socket, and only the tap reads */
     int high_water_mark;
     uint32_t topics;      /* SONAR_WANT bits of the topics that are enabled */
     size_t queue_results; /* entries of the rings */

@@ -13,9 +13,9 @@
 /* ---- create and destroy ---------------------------------------------------------------------- */
 
 static sonar_code check_spec(const sonar_output_spec *spec, sonar_error *err) {
-    if (!spec->zmq_context || !spec->endpoint || !spec->cbf_scan)
+    if (!spec->zmq_context || !(spec->endpoint || spec->tap.take) || !spec->cbf_scan)
         return sonar_fail(err, SONAR_EINVAL, "output", "context, endpoint and scan are needed");
-    if (strlen(spec->endpoint) >= sizeof((sonar_output *)0)->endpoint)
+    if (spec->endpoint && strlen(spec->endpoint) >= sizeof((sonar_output *)0)->endpoint)
         return sonar_fail(err, SONAR_EINVAL, "output", "the endpoint is too long");
     if (spec->high_water_mark < 1 || spec->queue_results < 1)
         return sonar_fail(err, SONAR_EINVAL, "output",
@@ -134,8 +134,10 @@ static void drain(sonar_output *output) {
 
 static void *thread_main(void *arg) {
     sonar_output *output = arg;
-    output->open_code = sonar_output_open(output, &output->open_error);
+    if (output->spec.endpoint)
+        output->open_code = sonar_output_open(output, &output->open_error);
     bool open = output->open_code == SONAR_OK;
+    sonar_output_update_wanted(output); /* the tap wants the first window, too */
     sem_post(&output->opened);
     if (open) {
         publish(output);

@@ -116,9 +116,10 @@ void sonar_output_send(sonar_output *output, sonar_surface surface, char *header
     if (header && output->spec.tap.take)
         output->spec.tap.take(output->spec.tap.ctx, surface, header, zmq_msg_data(body),
                               zmq_msg_size(body));
-    bool sent = header && zmq_send_const(output->socket, topic, strlen(topic), more) >= 0 &&
-                zmq_send(output->socket, header, strlen(header), more) >= 0 &&
-                zmq_msg_send(body, output->socket, ZMQ_DONTWAIT) >= 0;
+    bool sent = header && (!output->spec.endpoint ||
+                           (zmq_send_const(output->socket, topic, strlen(topic), more) >= 0 &&
+                            zmq_send(output->socket, header, strlen(header), more) >= 0 &&
+                            zmq_msg_send(body, output->socket, ZMQ_DONTWAIT) >= 0));
     sonar_output_count_sent(output, surface, sent);
     zmq_msg_close(body);
     free(header);
@@ -148,7 +149,8 @@ static bool holds_too_much(sonar_output *output, size_t connected, int64_t now_n
 
 bool sonar_output_look_after_peers(sonar_output *output) {
     int64_t now_ns = sonar_monotonic_ns();
-    if (now_ns - output->ticked_ns < (int64_t)SONAR_OUTPUT_TICK_MS * 1000000)
+    if (!output->spec.endpoint ||
+        now_ns - output->ticked_ns < (int64_t)SONAR_OUTPUT_TICK_MS * 1000000)
         return true;
     output->ticked_ns = now_ns;
     sonar_peers_tick(output->peers, now_ns);

@@ -123,6 +123,7 @@ static float most_sample(const sonar_config *c) {
 static sonar_ingest_spec ingest_spec(const sonar_pipeline *p, const uint8_t *channel_used) {
     const sonar_config *c = p->config;
     return (sonar_ingest_spec){
+        .fed = c->reader != NULL,
         .zmq_context = p->zmq,
         .memory = p->memory,
         .security = &p->config->security,
@@ -185,12 +186,12 @@ static void band_of(const sonar_band *band, double bin_hz, double hz[2]) {
 sonar_output_spec sonar_pipeline_output_spec(const sonar_pipeline *p, const sonar_config *c) {
     sonar_output_spec spec = {
         .zmq_context = p->zmq,
-        .tap = sonar_record_tap(p),
+        .tap = c->reader ? *c->reader : sonar_record_tap(p),
         .memory = p->memory,
         .security = &p->config->security,
         .gate = p->readers,
         .io_threads = SONAR_IO_RESULTS,
-        .endpoint = c->output_endpoint,
+        .endpoint = c->reader ? NULL : c->output_endpoint,
         .high_water_mark = c->output_high_water_mark,
         .topics = c->output_topics,
         .queue_results = c->output_queue_results,

@@ -52,6 +52,15 @@ sonar_code sonar_pipeline_start(sonar_pipeline *p, sonar_error *err) {
     return code;
 }
 
+bool sonar_pipeline_feed(sonar_pipeline *p, const void *header, size_t header_bytes,
+                         const void *payload, size_t payload_bytes, int timeout_ms) {
+    return sonar_ingest_feed(p->ingest, header, header_bytes, payload, payload_bytes, timeout_ms);
+}
+
+bool sonar_pipeline_finish(sonar_pipeline *p, int timeout_ms) {
+    return sonar_ingest_finish(p->ingest, timeout_ms);
+}
+
 static void await_drained(const sonar_pipeline *p, int64_t until_ns) {
     while (!atomic_load(&p->drained) && sonar_monotonic_ns() < until_ns)
         nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);

@@ -26,6 +26,11 @@ sonar_code sonar_pipeline_create(const sonar_config *config,
                                  void *log_ctx, sonar_pipeline **pipeline, sonar_error *err);
 /* Opens the sockets and starts the threads. An error is one clear sentence. */
 sonar_code sonar_pipeline_start(sonar_pipeline *pipeline, sonar_error *err);
+/* With config->reader, after start: takes a frame as sonar_ingest_feed does. Control thread. */
+bool sonar_pipeline_feed(sonar_pipeline *pipeline, const void *header, size_t header_bytes,
+                         const void *payload, size_t payload_bytes, int timeout_ms);
+/* The same after the last frame, as sonar_ingest_finish. Control thread. */
+bool sonar_pipeline_finish(sonar_pipeline *pipeline, int timeout_ms);
 /* Called once a second by the control thread: publishes the status and logs what changed. Returns
  * an error if one of the threads has failed. */
 sonar_code sonar_pipeline_tick(sonar_pipeline *pipeline, sonar_error *err);

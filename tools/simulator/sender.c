@@ -35,7 +35,7 @@ typedef struct target {
 
 typedef struct digitiser {
     target *target;
-    void *socket; /* borrowed from the sender's list; NULL: the target is idle */
+    void *socket; /* borrowed from the sender's list; NULL: the target is idle, or has none */
     uint32_t first_channel, channels, epoch;
     uint64_t sequence, index, fault_key;
     sonar_lender *lender; /* NULL: the samples go over the socket */
@@ -136,10 +136,10 @@ static sonar_code open_socket(sim_sender *sender, const char *endpoint, sonar_er
 }
 
 static size_t sockets_of(const sim_sender_spec *spec, size_t t, size_t digitisers) {
-    return spec->target[t].idle  ? 0
-           : spec->publish       ? spec->target[t].endpoint_count
-           : spec->first_channel ? 1
-                                 : digitisers;
+    return spec->target[t].idle || spec->deliver ? 0
+           : spec->publish                       ? spec->target[t].endpoint_count
+           : spec->first_channel                 ? 1
+                                                 : digitisers;
 }
 
 static sonar_code open_sockets(sim_sender *sender, sonar_error *err) {
@@ -151,7 +151,7 @@ static sonar_code open_sockets(sim_sender *sender, sonar_error *err) {
         count += to->sockets = sockets_of(spec, t, to->digitisers);
     }
     sender->socket = sonar_alloc(count, sizeof *sender->socket);
-    if (!sender->socket)
+    if (!sender->socket && count)
         return sonar_fail(err, SONAR_ENOMEM, "sender", "out of memory");
     sonar_code code = SONAR_OK;
     for (size_t t = 0; t < spec->targets; t++)
@@ -173,7 +173,7 @@ static sonar_code check(const sim_sender_spec *spec, sonar_error *err) {
         return sonar_fail(err, SONAR_EINVAL, "digitisers", "%zu; 1 to %zu (channels) is accepted",
                           spec->digitisers, spec->channels);
     for (size_t t = 0; t < spec->targets; t++)
-        if (spec->target[t].endpoint_count < 1)
+        if (spec->target[t].endpoint_count < 1 && !spec->deliver)
             return sonar_fail(err, SONAR_EINVAL, "endpoint", "none given");
     return SONAR_OK;
 }
@@ -253,7 +253,7 @@ static void split_channels(sim_sender *sender, target *to) {
         channels_of(spec, to, i, &first, &end);
         sender->digitiser[number] = (digitiser){
             .target = to,
-            .socket = to->idle ? NULL : sender->socket[to->first_socket + i % to->sockets],
+            .socket = !to->sockets ? NULL : sender->socket[to->first_socket + i % to->sockets],
             .first_channel = (uint32_t)first,
             .channels = (uint32_t)(end - first),
             .epoch = spec->epoch,
@@ -518,10 +518,12 @@ static void drain_subscriptions(const sim_sender *sender, void *socket) {
         continue;
 }
 
-/* Takes ownership of the message. */
+void *socket; /* borrowed from the sender's list; NULL: the target is idle, or has none */
 static sonar_code post(sim_sender *sender, const digitiser *d, message *m, sonar_error *err) {
     sim_counters *counters = &d->target->counters;
     void *socket = d->socket;
+    if (sender->spec.deliver)
+        return deliver(sender, d, m, err);
     drain_subscriptions(sender, socket);
     sonar_code code = SONAR_OK;
     if (send_part(sender, socket, &m->header, ZMQ_SNDMORE, sender->spec.block) >= 0) {

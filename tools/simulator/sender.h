@@ -53,6 +53,10 @@ typedef struct sim_sender_spec {
     size_t faults;
     const double *fault_rate;          /* [SIM_FAULT_KINDS] or NULL; borrowed */
     const volatile sig_atomic_t *stop; /* not NULL: waiting ends when it is set */
+    /* Takes every frame in place of sockets, which are not opened then; NULL: sockets. */
+    sonar_code (*deliver)(void *ctx, const void *header, size_t header_bytes, const void *payload,
+                          size_t payload_bytes, sonar_error *err);
+    void *deliver_ctx;
 } sim_sender_spec;
 
 /* What was sent. Messages: sent = frames + repeat - drop - overflow. Every frame of every digitiser
