@@ -19,10 +19,13 @@ if(NOT MICROHTTPD_FOUND)
   message(STATUS "metrics: libmicrohttpd is missing, so sonard will not answer Prometheus")
 endif()
 
-# Optional: without it sonar-export writes no HDF5.
+# Optional: without it no HDF5 is written. Debian's pkg-config file names the library without its
+# high-level part, which has the dimension scales.
 pkg_check_modules(HDF5 IMPORTED_TARGET hdf5)
-if(NOT HDF5_FOUND)
-  message(STATUS "export: libhdf5 is missing, so sonar-export will write no HDF5")
+find_library(HDF5_HL NAMES hdf5_hl hdf5_serial_hl HINTS ${HDF5_LIBRARY_DIRS})
+if(NOT HDF5_FOUND OR NOT HDF5_HL)
+  set(HDF5_FOUND FALSE)
+  message(STATUS "export: libhdf5 is missing, so sonar-export and sonar-process will write no HDF5")
 endif()
 
 # Optional: without it sonard tells the service manager nothing, and the journal gets plain lines.

@@ -10,13 +10,17 @@ include(GNUInstallDirs)
 
 # ---- programs --------------------------------------------------------------------------------------
 set(SONAR_NODE_PROGRAMS sonard sonarctl sonar-keys)
-set(SONAR_TOOL_PROGRAMS sonar-sim sonar-replay sonar-export sonar-watch sonar-check sonar-bench)
+set(SONAR_TOOL_PROGRAMS sonar-sim sonar-process sonar-replay sonar-export sonar-watch sonar-check sonar-bench)
 foreach(program ${SONAR_NODE_PROGRAMS})
   if(TARGET ${program})
     install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT sonard)
   endif()
 endforeach()
 install(TARGETS ${SONAR_TOOL_PROGRAMS} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tools)
+# sonar-process finds it from its own folder.
+set(python ${CMAKE_INSTALL_DATADIR}/sonard/python)
+install(PROGRAMS tools/python/sonar-render DESTINATION ${python} COMPONENT tools)
+install(FILES tools/python/sonar.py DESTINATION ${python} COMPONENT tools)
 foreach(plugin sonar_cuda sonar_bench_cuda)
   if(TARGET ${plugin})
     # cuFFT is the machine's own, never ours to bring.

@@ -49,9 +49,12 @@ file(WRITE ${PROJECT_BINARY_DIR}/debian/conffiles "/etc/sonard/sonard.yaml\n")
 set(CPACK_DEBIAN_TOOLS_PACKAGE_NAME sonard-tools)
 set(CPACK_DEBIAN_TOOLS_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_TOOLS_PACKAGE_SUGGESTS sonard)
+# For sonar-render, which draws sonar-process's pictures.
+set(CPACK_DEBIAN_TOOLS_PACKAGE_RECOMMENDS "python3, python3-matplotlib, python3-numpy, python3-h5py, python3-zmq")
 set(CPACK_COMPONENT_TOOLS_DESCRIPTION "simulator, viewer, player and benchmark for sonard
-sonar-sim sends what a simulated hydrophone array hears, sonar-replay a
-recording, which sonar-export writes as WAV or HDF5; sonar-watch shows
+sonar-process makes bearing-time records, lofargrams and tables of contacts
+of a recording; sonar-sim sends what a simulated hydrophone array hears,
+sonar-replay a recording, which sonar-export writes as WAV or HDF5; sonar-watch shows
 what sonard publishes in a terminal, sonar-check compares it with the
 truth, sonar-bench times the stages.")
 

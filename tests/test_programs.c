@@ -59,9 +59,9 @@ static void expect_help_and_version(const char *program) {
 }
 
 Test(programs, all_have_help_and_a_version) {
-    static const char *const programs[] = {"sonard",           "sonar-sim",         "sonar-replay",
-                                           "sonar-watch",      "sonar-check",       "sonar-bench",
-                                           "sonar-bench live", "sonar-bench ranks", "sonar-keys"};
+    static const char *const programs[] = {
+        "sonard",      "sonar-sim",        "sonar-process",     "sonar-replay", "sonar-watch",
+        "sonar-check", "sonar-bench live", "sonar-bench ranks", "sonar-bench",  "sonar-keys"};
     for (size_t i = 0; i < sizeof programs / sizeof programs[0]; i++)
         expect_help_and_version(programs[i]);
 }
@@ -101,6 +101,13 @@ Test(programs, wrong_command_lines_are_explained) {
         {"sonar-replay /no/such.wav " DEMO, "/no/such.wav"},
         {"sonar-replay a " DEMO " --loop 0", "forever"},
         {"sonar-replay a " DEMO " --fs x", "Hz"},
+        {"sonar-process", "no recording"},
+        {"sonar-process a", "--config is missing"},
+        {"sonar-process --exmaple a", "did you mean --example?"},
+        {"sonar-process a " DEMO " --az north", "degrees"},
+        {"sonar-process a " DEMO " --topics status", "cbf.nearfield"},
+        {"sonar-process a --config /tmp", "directory"},
+        {"sonar-process /no/such.wav " DEMO, "/no/such.wav"},
         {"sonar-watch --topic x", "cbf.azimuth"},
         {"sonar-watch --config /tmp", "directory"},
         {"sonar-watch --endpoint x", "not an endpoint such as tcp://"},
@@ -213,6 +220,7 @@ Test(programs, a_full_disk_is_an_error) {
         "sonard --version",
         "sonar-sim --help",
         "sonar-replay --help",
+        "sonar-process --help",
         "sonar-export --help",
         "sonar-watch --help",
         "sonar-check --version",

@@ -98,6 +98,24 @@ def recording(path):
     return counts[:counts.size // channels * channels].reshape(-1, channels), meta
 
 
+def spectra(path, group):
+    """The messages of a group of spectra.h5, as sonar-process writes it (docs/recordings.md): of a topic, or of
+    "lofargram", whose headers have az_deg, the direction of the row. None if there is no such group."""
+    import h5py  # nothing else needs it
+
+    with h5py.File(path) as file:
+        rows = {name: data[()] for name, data in file[group].items()} if group in file else {}
+    first = json.loads(rows["header"]) if rows else {}
+    for i, power in enumerate(rows.get("power", ())):
+        own = {name: rows[name][i].item() for name in ("utc_ns", "sample_index", "window", "heading_deg", "az_deg")
+               if name in rows}
+        own["utc_ns"] = own["utc_ns"] or None
+        own["heading_deg"] = None if np.isnan(own["heading_deg"]) else own["heading_deg"]
+        flags = rows["flags"][i].decode()
+        header = {**first, **own, "flags": flags.split(",") if flags else []}
+        yield Message([first["topic"].encode(), json.dumps(header), power.tobytes()])
+
+
 def read_certificate(path):
     """The keys of a CURVE certificate, such as sonar-keys makes: public-key, secret-key, server-key."""
     with open(path, encoding="utf-8") as file:

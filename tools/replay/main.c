@@ -178,20 +178,12 @@ static sonar_code check_rank(const run *r, sonar_error *err) {
 static sonar_code check_match(const run *r, sonar_error *err) {
     const sonar_config *c = r->config;
     const char *path = r->options.recording[0];
-    const size_t channels = r->tape.first.channels;
     size_t first;
-    if (c && channels != channels_wanted(r, &first))
-        return sonar_fail(err, SONAR_EINVAL, path, "%zu channels, but the configuration has %zu%s",
-                          channels, channels_wanted(r, &first),
-                          r->options.recordings > 1 && !r->options.beside
-                              ? "; --side-by-side plays several files at the same time"
-                              : "");
-    if (c && fabs(r->fs_hz / c->fs_hz - 1) > 1e-6)
-        return sonar_fail(err, SONAR_EINVAL, path,
-                          "%g Hz, but the configuration has %g Hz: fs_hz there must be that of "
-                          "the recording; nothing is resampled, and --fs %g would play it as if it "
-                          "had been recorded at that rate, with other frequencies",
-                          r->fs_hz, c->fs_hz, c->fs_hz);
+    sonar_code code = SONAR_OK;
+    if (c)
+        code = tape_check(&r->tape, c, channels_wanted(r, &first), r->fs_hz, err);
+    if (code)
+        return code;
     if (r->first >= r->end)
         return sonar_fail(err, SONAR_EINVAL, path, "nothing to play between start and end");
     uint64_t samples = r->end - r->first;

@@ -99,6 +99,33 @@ sonar_code tape_open(tape *t, const tape_spec *spec, sonar_error *err) {
                     : sonar_fail(err, SONAR_ENOMEM, spec->path[0], "out of memory");
 }
 
+/* Fewer or more than the configuration has, and what a recording of them may be. */
+static const char *channels_hint(const tape *t, size_t wanted) {
+    if (t->spec.beside)
+        return "; --side-by-side takes the files in the order of the array's channels";
+    if (t->spec.files > 1 && t->first.channels < wanted)
+        return "; --side-by-side plays several files at the same time";
+    return t->first.channels < wanted
+               ? "; is this a part of the array? --side-by-side takes all parts together"
+               : "; array.channel_count says how many channels the recording has, array.channels "
+                 "which of them are sensors";
+}
+
+sonar_code tape_check(const tape *t, const sonar_config *c, size_t channels, double fs_hz,
+                      sonar_error *err) {
+    const char *path = t->spec.path[0];
+    if (t->first.channels != channels)
+        return sonar_fail(err, SONAR_EINVAL, path, "%zu channels, but the configuration has %zu%s",
+                          t->first.channels, channels, channels_hint(t, channels));
+    if (fabs(fs_hz / c->fs_hz - 1) > 1e-6)
+        return sonar_fail(err, SONAR_EINVAL, path,
+                          "%g Hz, but the configuration has %g Hz: fs_hz there must be that of "
+                          "the recording; nothing is resampled, and --fs %g would play it as if it "
+                          "had been recorded at that rate, with other frequencies",
+                          fs_hz, c->fs_hz, c->fs_hz);
+    return SONAR_OK;
+}
+
 void tape_date_from(tape *t, int64_t utc_ns) {
     t->spec.date = TAPE_GIVEN;
     t->spec.utc_ns = utc_ns;

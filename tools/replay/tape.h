@@ -5,6 +5,7 @@
 #define REPLAY_TAPE_H
 
 #include "beside.h"
+#include "config/config.h"
 
 /* The UTC of the played samples. */
 typedef enum tape_date {
@@ -56,6 +57,10 @@ typedef struct tape_piece {
 /* Reads all files, which must have the same channels and rate. SONAR_EINVAL, SONAR_EUNAVAILABLE.
  * Call close in any case. */
 sonar_code tape_open(tape *tape, const tape_spec *spec, sonar_error *err);
+/* Checks that the recording is what the configuration expects: `channels` channels, played at
+ * fs_hz. SONAR_EINVAL, with what can be done. */
+sonar_code tape_check(const tape *tape, const sonar_config *config, size_t channels, double fs_hz,
+                      sonar_error *err);
 /* Sets the UTC of the very first sample. */
 void tape_date_from(tape *tape, int64_t utc_ns);
 /* Divides blocks, so that no block extends across the lower end of this channel. */

@@ -1,0 +1,321 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""sonar-process: its messages are those of the daemon that sonar-replay feeds with the same file, to the byte; its
+files have what the messages say; mistakes are explained; what is done is readable when it is stopped.
+process_test.py SOURCE BINARIES [NAME...]. Exit 77: skipped."""
+import csv
+import json
+import os
+import pathlib
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+try:
+    import h5py
+    import numpy as np
+    import zmq
+except ImportError as missing:
+    print(f"skipped: the test needs python3-numpy, python3-h5py and python3-zmq ({missing})")
+    sys.exit(77)
+
+source, binaries = (pathlib.Path(name).resolve() for name in sys.argv[1:3])
+sys.path.insert(0, str(source / "tools/python"))
+import sonar  # noqa: E402
+
+FS_HZ, SENSORS, LENGTH, HOP, SECOND = 4000, 6, 1024, 512, 10**9
+PATIENCE_MS = 60000
+# Everything that a window brings.
+TOPICS = ["cbf.azimuth", "cbf.nearfield", "cbf.lofar", "mvdr.azimuth", "mvdr.spectrum", "mvdr.nearfield",
+          "mvdr.eigenvalues", "music.azimuth", "element.psd", "element.missing", "element.position", "detections"]
+# What depends on when and by whom it was computed.
+OWN = {"run", "latency_us", "seq"}
+CONFIG = f"""schema: 1
+array: {{id: 1, name: test-line, geometry: {{line: {{sensors: {SENSORS}, spacing_m: 0.75}}}}, heading_deg: 20}}
+sound_speed_mps: 1500
+fs_hz: {FS_HZ}
+ingest: {{endpoints: ["ipc://FOLDER/in"], overload: block}}
+dft: {{length: {LENGTH}, hop: {HOP}}}
+cbf: {{band_hz: [400, 950], ranges_m: [50, 200]}}
+mvdr: {{enabled: true, band_hz: [400, 950], length: 256, hop: 128, snapshots: 12, nearfield: true, music: 1}}
+detections: {{threshold_db: 3}}
+output: {{endpoint: "ipc://FOLDER/out", high_water_mark: 10000}}
+runtime: {{threads: 1, backend: cpu}}
+"""
+
+
+def sea(seconds, seed=1):
+    """Noise and a tone at 60 degrees from the axis, 16 bits, [sample][channel]."""
+    rng = np.random.default_rng(seed)
+    t = np.arange(int(seconds * FS_HZ))[:, None] / FS_HZ
+    late = (np.arange(SENSORS) - (SENSORS - 1) / 2) * 0.75 * np.cos(np.radians(60)) / 1500
+    return np.rint(rng.standard_normal((len(t), SENSORS)) * 300 + 900 * np.sin(2 * np.pi * 700 * (t + late))).astype("<i2")
+
+
+def wav(path, samples, fs_hz=FS_HZ):
+    channels = samples.shape[1]
+    form = struct.pack("<4sIHHIIHH", b"fmt ", 16, 1, channels, fs_hz, 2 * channels * fs_hz, 2 * channels, 16)
+    body = b"WAVE" + form + struct.pack("<4sI", b"data", samples.nbytes) + samples.tobytes()
+    path.write_bytes(struct.pack("<4sI", b"RIFF", len(body)) + body)
+    return path
+
+
+def process(folder, *arguments):
+    command = [binaries / "sonar-process", *map(str, arguments)]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=240,
+                          env={**os.environ, "PATH": f"/usr/bin:{os.environ['PATH']}", "MPLCONFIGDIR": str(folder)})
+    return done.returncode, done.stdout + done.stderr
+
+
+def expect(what, answer, code, *words):
+    got, text = answer
+    missing = [word for word in words if word not in text]
+    assert got == code and not missing, f"{what}: left with {got}, said {text!r}, not {missing}"
+
+
+def config_in(folder, text=CONFIG):
+    path = folder / "array.yaml"
+    path.write_text(text.replace("FOLDER", str(folder)))
+    return path
+
+
+def kept_messages(path):
+    """(topic, header, body) of a .sonar-spectra file."""
+    data, at, found = path.read_bytes(), 0, []
+    while at < len(data):
+        mark, version, head, topic, header, body = struct.unpack_from("<4sHHIIQ", data, at)
+        assert (mark, version, head) == (b"SNRM", 1, 40)
+        ends = np.cumsum([at + head, topic, header, body])
+        found.append(tuple(data[a:b] for a, b in zip(ends, ends[1:])))
+        at = ends[-1]
+    return found
+
+
+def published(folder, config, count, *replay):
+    """The first `count` messages that the daemon publishes of a recording."""
+    sub = zmq.Context.instance().socket(zmq.SUB)
+    sub.rcvhwm = 0
+    for topic in [*TOPICS, "status"]:
+        sub.subscribe(topic)
+    sub.connect(f"ipc://{folder}/out")
+    found = []
+    with open(folder / "log", "w") as log:
+        daemon = subprocess.Popen([binaries / "sonard", config], stderr=log, stdout=log)
+        try:
+            assert sub.poll(PATIENCE_MS), (folder / "log").read_text()  # a status: it has the subscriptions
+            tool = subprocess.Popen([binaries / "sonar-replay", *map(str, replay), "--config", config, "--rate", "max",
+                                     "--epoch", "1"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            while len(found) < count:
+                assert sub.poll(PATIENCE_MS), f"{len(found)} of {count} messages"
+                message = sub.recv_multipart()
+                if message[0] != b"status":
+                    found.append(tuple(message))
+            assert tool.wait(60) == 0
+        finally:
+            daemon.terminate()
+            code = daemon.wait()
+        assert code == 0, (code, (folder / "log").read_text()[-3000:])
+    sub.close()
+    return found
+
+
+def comparable(messages):
+    """By topic; a header without what may differ."""
+    by_topic = {}
+    for topic, header, body in messages:
+        fields = {name: value for name, value in json.loads(header).items() if name not in OWN}
+        by_topic.setdefault(topic.decode(), []).append((fields, body))
+    return by_topic
+
+
+def expect_same(here, there):
+    assert set(here) == set(there) == set(TOPICS), (sorted(here), sorted(there))
+    for topic, messages in here.items():
+        assert len(messages) == len(there[topic]) > 0, (topic, len(messages), len(there[topic]))
+        for (mine, array), (daemons, its_array) in zip(messages, there[topic]):
+            different = {name: (mine.get(name), daemons.get(name)) for name in {*mine, *daemons}
+                         if mine.get(name) != daemons.get(name)}
+            assert not different, (topic, different)
+            assert array == its_array, (topic, mine["window"])
+
+
+def compare(folder, config, files, *options):
+    """Of the same file, by both ways."""
+    out = folder / "kept"
+    expect("process", process(folder, *files, "-c", config, "-o", out, "--messages", "--no-pictures",
+                              "--topics", ",".join(TOPICS), *options), 0, "windows", "times real time")
+    kept = kept_messages(out / "messages.sonar-spectra")
+    expect_same(comparable(kept), comparable(published(folder, config, len(kept), *files, *options)))
+    return kept, out
+
+
+# ---- the tests
+
+
+def try_bytes(folder):
+    """One file, with a date and without; and several."""
+    config = config_in(folder)
+    file = wav(folder / "sea.wav", sea(5))
+    kept, _ = compare(folder, config, [file], "--utc", "2026-01-31T12:00:00Z")
+    windows = 1 + (5 * FS_HZ - LENGTH) // HOP
+    azimuths = [json.loads(header) for topic, header, _ in kept if topic == b"cbf.azimuth"]
+    assert [h["window"] for h in azimuths] == list(range(windows)), len(azimuths)
+
+
+def try_gaps(folder):
+    """A SigMF set with a jump and with channels that lack samples."""
+    config = config_in(folder)
+    data = folder / "set.sigmf-data"
+    sea(6, 2).tofile(data)
+    meta = {"global": {"core:datatype": "ri16_le", "core:sample_rate": FS_HZ, "core:num_channels": SENSORS,
+                       "core:version": "1.2.0"},
+            "captures": [{"core:sample_start": 0, "core:global_index": 100},
+                         {"core:sample_start": 12000, "core:global_index": 12100 + 5000}],
+            "annotations": [{"core:sample_start": 3000, "core:sample_count": 100, "core:label": "missing",
+                             "sonar:channels": [4, 2]}]}
+    data.with_suffix(".sigmf-meta").write_text(json.dumps(meta))
+    kept, _ = compare(folder, config, [data])
+    assert any("gap" in json.loads(header)["flags"] for topic, header, _ in kept if topic == b"cbf.azimuth")
+
+
+def try_results(folder):
+    """The files against the messages."""
+    config, out = config_in(folder), folder / "sea-results"
+    file = wav(folder / "sea.wav", sea(20))
+    expect("process", process(folder, file, "-c", config, "--messages", "--no-pictures", "--utc", "2026-01-31T12:00:00Z"),
+           0, "sea-results: ")
+    kept = [(topic.decode(), json.loads(header), body) for topic, header, body in
+            kept_messages(out / "messages.sonar-spectra")]
+    begin_ns = int(np.datetime64("2026-01-31T12:00:00", "ns").astype(int))
+    with h5py.File(out / "spectra.h5") as h5:
+        assert set(h5) == {"cbf.azimuth", "mvdr.azimuth", "lofargram"}, set(h5)
+        for name in ("cbf.azimuth", "mvdr.azimuth"):
+            mine = [(header, body) for topic, header, body in kept if topic == name]
+            power, group = h5[name]["power"], h5[name]
+            assert power[()].tobytes() == b"".join(body for _, body in mine), name
+            assert np.array_equal(group["window"], [h["window"] for h, _ in mine])
+            assert np.array_equal(group["utc_ns"], [h["utc_ns"] for h, _ in mine])
+            assert group["utc_ns"][0] == begin_ns
+            assert np.allclose(group["time_s"], np.arange(len(mine)) * HOP / FS_HZ)
+            assert power.dims[0][0] == group["time_s"] and power.dims[1][0] == group["azimuth"]
+            assert np.allclose(group["azimuth"], mine[0][0]["axes"][0]["values"])
+            assert power.attrs["unit"] == b"counts^2" and group["azimuth"].attrs["unit"] == b"deg"
+        check_lofargram(h5["lofargram"], [(h, body) for topic, h, body in kept if topic == "cbf.lofar"])
+    read = list(sonar.spectra(out / "spectra.h5", "mvdr.azimuth"))
+    mine = [(header, body) for topic, header, body in kept if topic == "mvdr.azimuth"]
+    assert len(read) == len(mine) and all(
+        m.data.tobytes() == body and m.utc == np.datetime64(h["utc_ns"], "ns") and m.flags == h["flags"]
+        for m, (h, body) in zip(read, mine))
+    check_contacts(out, [header for topic, header, _ in kept if topic == "detections"])
+    expect("there already", process(folder, file, "-c", config), 2, "sea-results/contacts.csv", "exists")
+
+
+def check_lofargram(group, messages):
+    loudest = []
+    for header, body in messages:
+        power = np.frombuffer(body, "<f4").reshape(header["shape"])
+        best = power.sum(axis=0, dtype=float).argmax()
+        loudest.append((header["axes"][1]["values"][best], power[:, best]))
+    assert np.allclose(group["az_deg"], [az for az, _ in loudest])
+    assert np.array_equal(group["power"], np.array([row for _, row in loudest]))
+    step = messages[0][0]["axes"][0]
+    assert np.allclose(group["frequency"], step["start"] + step["step"] * np.arange(group["power"].shape[1]))
+    tone_hz = group["frequency"][group["power"][()].sum(axis=0).argmax()]
+    assert abs(tone_hz - 700) <= FS_HZ / LENGTH and abs(np.median(group["az_deg"]) - 60) < 8, tone_hz
+
+
+def check_contacts(out, headers):
+    wanted = [(h, d) for h in headers for d in h["detections"]]
+    with open(out / "contacts.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    listed = json.loads((out / "contacts.json").read_text())
+    assert len(rows) == len(listed) == len(wanted) > 20, (len(rows), len(listed), len(wanted))
+    assert list(rows[0])[:7] == ["utc", "window", "az_deg", "level_db", "snr_db", "range_m", "source"]
+    for row, object_, (header, detection) in zip(rows, listed, wanted):
+        assert int(row["window"]) == object_["window"] == header["window"]
+        for utc in (row["utc"], object_["utc"]):
+            ns = int(np.datetime64(utc.rstrip("Z"), "ns").astype(int))
+            assert abs(ns - header["utc_ns"]) < 1000, (utc, header["utc_ns"])
+        for name, value in detection.items():
+            assert object_[name] == value, name
+            if name in row and value is None:
+                assert row[name] == "", (name, row[name])
+            elif name in row and name != "source":
+                assert abs(float(row[name]) - value) <= 1e-6 * max(1, abs(value)), (name, row[name], value)
+        assert row["source"] == detection["source"] and abs(float(row["time_s"]) - header["sample_index"] / FS_HZ) < 1e-6
+
+
+def try_mistakes(folder):
+    config = config_in(folder)
+    file = wav(folder / "sea.wav", sea(3))
+    four = wav(folder / "four.wav", sea(3)[:, :4])
+    eight = wav(folder / "eight.wav", np.hstack([sea(3), sea(3)[:, :2]]))
+    fast = wav(folder / "fast.wav", sea(3), 8000)
+    short = wav(folder / "short.wav", sea(0.1))
+    for words, *arguments in (
+            (["no recording", "--example"],),
+            (["--config is missing", "hydrophones"], file),
+            (["none.wav"], "none.wav", "-c", config),
+            (["4 channels, but the configuration has 6", "--side-by-side"], four, "-c", config),
+            (["8 channels, but the configuration has 6", "array.channel_count"], eight, "-c", config),
+            (["10 channels", "in the order of the array's channels"], file, four, "--side-by-side", "-c", config),
+            (["8000 Hz, but the configuration has 4000 Hz", "--fs 4000"], fast, "-c", config),
+            (["shorter than a window", "1024"], short, "-c", config),
+            (["nothing to process"], file, "-c", config, "--start", "9"),
+            (["--topics", "cbf.nearfield"], file, "-c", config, "--topics", "cbf.azimuth,sea"),
+            (["no FILE"], file, "--example", folder / "e"),
+            (["cannot make the folder"], file, "-c", config, "-o", folder / "no/such/folder")):
+        expect(words, process(folder, *arguments), 2, *words)
+        assert not list(folder.glob("*-results")), "nothing is left of what was not begun"
+    expect("right after all", process(folder, fast, "-c", config, "--fs", 4000, "--no-pictures"), 0)
+    two = [wav(folder / f"part-{i}.wav", sea(3)[:n, 3 * i:3 * i + 3]) for i, n in enumerate((9000, 12000))]
+    expect("of different length", process(folder, *two, "--side-by-side", "-c", config, "--no-pictures"), 0,
+           "part-1.wav has 12000 samples, of which 9000 are", "of 2.2 s")
+
+
+def try_stop(folder):
+    """Ctrl-C: what is done is readable, and says so by its code."""
+    config, out = config_in(folder), folder / "out"
+    file = wav(folder / "long.wav", np.tile(sea(60), (60, 1)))
+    tool = subprocess.Popen([binaries / "sonar-process", file, "-c", config, "-o", out, "--no-pictures"],
+                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    while not (out / "contacts.csv").exists() or (out / "contacts.csv").stat().st_size < 10000:
+        assert tool.poll() is None, tool.communicate()
+        time.sleep(0.01)
+    tool.send_signal(signal.SIGINT)
+    said = tool.communicate(timeout=60)[0]
+    assert tool.returncode == 130 and "windows" in said, (tool.returncode, said)
+    with h5py.File(out / "spectra.h5") as h5:
+        done = len(h5["cbf.azimuth/power"])
+        assert 0 < done < 60 * 60 * FS_HZ // HOP - 1 and len(h5["cbf.azimuth/time_s"]) == done
+    listed = json.loads((out / "contacts.json").read_text())
+    assert len(listed) == len((out / "contacts.csv").read_text().splitlines()) - 1 > 0
+
+
+def try_example(folder):
+    answer = process(folder, "--example", "here")
+    expect("example", answer, 0, "sonar-process here/", "--config here/array.yaml", "contacts")
+    made = {path.name for path in (folder / "here/results").iterdir()}
+    assert {"spectra.h5", "contacts.csv", "contacts.json"} <= made, made
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        pass
+    else:
+        assert {"bearing-time.png", "lofargram.png"} <= made, (made, answer)
+        assert all((folder / "here/results" / name).stat().st_size > 20000 for name in made if name.endswith("png"))
+    last = [m for m in sonar.spectra(folder / "here/results/spectra.h5", "mvdr.azimuth")][-1]
+    azimuth, ships = last.axis("azimuth"), (55 + 0.15 * 89, 76)
+    peaks = [i for i in range(1, len(azimuth) - 1) if last.db[i] > last.db[i - 1] and last.db[i] > last.db[i + 1]]
+    for ship in ships:
+        assert min(abs(azimuth[i] - ship) for i in peaks) < 2, (ship, azimuth[peaks])
+    expect("twice", process(folder, "--example", "here"), 2, "array.yaml", "exists")
+
+
+for name in sys.argv[3:] or [name[4:] for name in dir() if name.startswith("try_")]:
+    with tempfile.TemporaryDirectory(prefix="sonar-process-") as place:
+        globals()[f"try_{name}"](pathlib.Path(place))
+        print(f"{name}: as it should be", flush=True)
