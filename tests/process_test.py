@@ -276,6 +276,90 @@ def try_mistakes(folder):
            "part-1.wav has 12000 samples, of which 9000 are", "of 2.2 s")
 
 
+def power_of(folder, name, *arguments):
+    """The CBF's bearing-time record of files, and what was said."""
+    answer = process(folder, *arguments, "-c", config_in(folder), "-o", name, "--no-pictures")
+    expect(name, answer, 0)
+    with h5py.File(folder / name / "spectra.h5") as h5:
+        rows = h5["cbf.azimuth"]
+        return rows["power"][()], rows["sample_index"][()], rows["utc_ns"][()], rows["flags"][()], answer[1]
+
+
+def try_formats(folder):
+    """The same samples in other files give the same bytes."""
+    samples = sea(4)
+    wanted = power_of(folder, "wav", wav(folder / "sea.wav", samples))[0]
+    wide = samples.astype("<i4")
+    for kind, data in (("s16le", samples), ("s16be", samples.astype(">i2")), ("s32be", wide.astype(">i4")),
+                       ("f32le", samples.astype("<f4")), ("f64be", samples.astype(">f8")),
+                       ("s24le", wide.view("u1").reshape(-1, 4)[:, :3])):
+        (folder / "sea.bin").write_bytes(data.tobytes())
+        power, _, _, _, said = power_of(folder, kind, "sea.bin", "--raw", f"{kind}:{SENSORS}:{FS_HZ}")
+        assert np.array_equal(power, wanted) and "whole samples" not in said, kind
+    (folder / "sea.bin").write_bytes(samples.tobytes() + b"abc")
+    power, _, _, _, said = power_of(folder, "odd", "sea.bin", "--raw", f"s16le:{SENSORS}:{FS_HZ}")
+    assert np.array_equal(power, wanted) and f"are not whole samples of {SENSORS} channels" in said, said
+    for dtype in ("i2", "i4", "f4", "f8"):
+        with h5py.File(folder / "sea.h5", "w") as h5:
+            h5.create_dataset("time_data", data=samples.astype(dtype)).attrs["sample_freq"] = float(FS_HZ)
+        assert np.array_equal(power_of(folder, f"hdf5-{dtype}", "sea.h5")[0], wanted), dtype
+    config = config_in(folder)
+    for wrong in ("s16", "s16le:6", "s16le:0:4000", "s16le:6:x", "s16le:2000:4000", "u16le:6:4000"):
+        expect(wrong, process(folder, "sea.bin", "-c", config, "--raw", wrong), 2, wrong, "TYPE:CHANNELS:RATE")
+    for shape, attribute, words in (((100,), "sample_freq", "[sample][channel]"), ((100, 6), "rate", "sample_freq above 0")):
+        with h5py.File(folder / "sea.h5", "w") as h5:
+            h5.create_dataset("time_data", data=np.zeros(shape)).attrs[attribute] = 4000.0
+        expect(words, process(folder, "sea.h5", "-c", config), 2, words)
+    with h5py.File(folder / "sea.h5", "w") as h5:
+        h5["samples"] = samples
+    expect("no time_data", process(folder, "sea.h5", "-c", config), 2, "no /time_data", "Acoular")
+    (folder / "sea.h5").write_bytes(b"something else")
+    expect("no HDF5", process(folder, "sea.h5", "-c", config), 2, "it is not HDF5")
+
+
+def try_series(folder):
+    """Files that follow on each other, with and without dates in their names, with a gap, in a wrong order."""
+    samples = sea(9)
+    wanted, index, _, _, _ = power_of(folder, "whole", wav(folder / "whole.wav", samples))
+    third, begin_ns = 3 * FS_HZ, int(np.datetime64("2026-01-31T12:00:00", "ns").astype(int))
+    parts = [samples[i:i + third] for i in range(0, 3 * third, third)]
+    files = [wav(folder / f"part-{i}.wav", part) for i, part in enumerate(parts)]
+    power, at, utc_ns, _, said = power_of(folder, "undated", *files)
+    assert np.array_equal(power, wanted) and np.array_equal(at, index) and not utc_ns.any(), said
+    assert "tells no date" in said, said
+    for form in ("a_20260131T1200{:02}Z", "2026-01-31_12-00-{:02}_b", "5147.2601311200{:02}", "c-202601311200{:02}"):
+        files = [wav(folder / f"{form.format(3 * i)}.wav", part) for i, part in enumerate(parts)]
+        power, at, utc_ns, _, said = power_of(folder, f"of {form[0]}", *files)
+        assert np.array_equal(power, wanted) and np.array_equal(at, index), form
+        assert np.array_equal(utc_ns, begin_ns + index * SECOND // FS_HZ) and "its name dates" in said, (form, said)
+    late = wav(folder / "a_20260131T120011Z.wav", parts[2])
+    power, at, _, flags, said = power_of(folder, "late", folder / "a_20260131T120000Z.wav",
+                                         folder / "a_20260131T120003Z.wav", late)
+    assert "a_20260131T120011Z.wav begins 5.0 s after" in said and "a gap" in said, said
+    assert set(at) <= set(range(0, 14 * FS_HZ, HOP)) and at[-1] > 13 * FS_HZ and len(at) < len(index), at
+    assert np.array_equal(power[at + LENGTH <= 6 * FS_HZ], wanted[index + LENGTH <= 6 * FS_HZ])
+    _, at, _, _, said = power_of(folder, "turned", *files[::-1])
+    assert "are they in order?" in said and list(at).count(0) == 3, (said, at)
+    power, _, utc_ns, _, said = power_of(folder, "given", *files, "--utc", "2020-01-01T00:00:00Z")
+    assert utc_ns[0] == int(np.datetime64("2020-01-01T00:00:00", "ns").astype(int)) and "its name" not in said, said
+    assert np.array_equal(power, wanted)
+
+
+def try_positions(folder):
+    """A file of positions that lacks a row."""
+    rows = [f"{0.75 * i},0,0" for i in range(SENSORS)]
+    config = config_in(folder, CONFIG.replace(f"{{line: {{sensors: {SENSORS}, spacing_m: 0.75}}}}",
+                                              "{positions: {csv: array.csv}}"))
+    file = wav(folder / "sea.wav", sea(3))
+    (folder / "array.csv").write_text("x,y,z\n" + "\n".join(rows[:2] + rows[3:]) + "\n")
+    expect("a row is missing", process(folder, file, "-c", config), 2, "6 channels, but the configuration has 5",
+           "is a row missing")
+    (folder / "array.csv").write_text("x,y,z\n" + "\n".join(rows[:2] + ["1.5,,0"] + rows[3:]) + "\n")
+    expect("a value is missing", process(folder, file, "-c", config), 2, "array.csv:4")
+    (folder / "array.csv").write_text("x,y,z\n" + "\n".join(rows) + "\n")
+    expect("whole", process(folder, file, "-c", config, "--no-pictures"), 0)
+
+
 def try_stop(folder):
     """Ctrl-C: what is done is readable, and says so by its code."""
     config, out = config_in(folder), folder / "out"

@@ -36,8 +36,8 @@ typedef struct run {
 static const char usage[] =
     "Usage: sonar-export RECORDING OUTPUT [options]\n"
     "RECORDING: as sonar-replay takes it: raw samples with a .json beside them, SigMF, WAV, "
-    "RF64...\n"
-    "OUTPUT: NAME.wav or NAME.rf64, RF64 beyond 4 GB; NAME.h5 or NAME.hdf5, HDF5 for Acoular"
+    "RF64, HDF5...\n"
+    "OUTPUT: NAME.wav or NAME.rf64, RF64 beyond 4 GB; NAME.h5 or NAME.hdf5, HDF5 as Acoular reads "
     "it\n"
     "  -c, --config FILE  write pascals, by the calibration of this configuration; default: "
     "counts\n"

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "clock.h"
 #include "core/core.h"
@@ -93,6 +94,15 @@ static sonar_code open_new(const char *folder, const char *name, FILE **file, so
     *file = fopen(path, "wxe");
     return *file ? SONAR_OK
                  : sonar_fail(err, SONAR_EINVAL, path, "cannot create it: %s", strerror(errno));
+}
+
+void contacts_remove(const char *folder) {
+    static const char *const name[] = {"contacts.csv", "contacts.json"};
+    char path[PATH_MAX];
+    for (size_t i = 0; i < sizeof name / sizeof *name; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, name[i]);
+        unlink(path);
+    }
 }
 
 static void put_head(FILE *to) {

@@ -22,6 +22,8 @@ sonar_code contacts_open(const char *folder, contacts **made, sonar_error *err);
 sonar_code contacts_add(contacts *contacts, const contacts_window *window, const cJSON *detections,
                         sonar_error *err);
 uint64_t contacts_count(const contacts *contacts); /* any thread */
+/* Removes both files of that folder; they may still be open. */
+void contacts_remove(const char *folder);
 /* Puts on the disk what was added. */
 void contacts_flush(contacts *contacts);
 /* Completes and frees, errors or not. NULL is allowed. */

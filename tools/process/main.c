@@ -37,6 +37,7 @@ typedef struct options {
     uint32_t topics;
     bool beside, messages, no_pictures;
     tape_date date;
+    sim_raw raw;
     int64_t utc_ns;
 } options;
 
@@ -55,16 +56,19 @@ typedef struct run {
 static const char usage[] =
     "Usage: sonar-process FILE... --config FILE [options]\n"
     "       sonar-process --example FOLDER\n"
-    "FILE: a recording, WAV, RF64, W64, CAF, FLAC, SigMF, or raw samples with a .json beside\n"
-    "them. Several follow on each other; with --side-by-side they are of the same time, and\n"
-    "the channels of each are behind those of the one before. Everything is computed as sonard\n"
-    "would, as fast as all processors can. Results, in a folder: bearing-time record and\n"
-    "lofargram (spectra.h5 and pictures), contacts.csv, contacts.json\n"
+    "FILE: a recording, WAV, RF64, W64, CAF, FLAC, SigMF, HDF5 as Acoular has it, or raw\n"
+    "samples with a .json beside them. Several follow on each other; with --side-by-side they\n"
+    "are of the same time, and the channels of each are behind those of the one before.\n"
+    "Everything is computed as sonard would, as fast as all processors can. Results, in a\n"
+    "folder: bearing-time record and lofargram (spectra.h5 and pictures), contacts.csv,\n"
+    "contacts.json\n"
     "  -c, --config FILE   the array's configuration, as for sonard\n"
     "  -o, --out FOLDER    of the results; default: the first FILE's name with -results\n"
     "      --side-by-side  recordings of the same time, in the order of the array's channels\n"
     "      --utc TIME      of the first sample: ISO 8601, 0 unknown; default: as recorded\n"
     "      --fs HZ         the true rate, where the recording's header is wrong\n"
+    "      --raw TYPE:CHANNELS:HZ  raw samples, of TYPE u8, s8, s16le, s24le, s32le, f32le,\n"
+    "                      f64le or the same with be\n"
     "      --start S       skip the beginning, seconds\n"
     "      --duration S    no more than this\n"
     "      --az DEG        direction of the lofargram, on the scan's axis; default: the loudest\n"
@@ -106,11 +110,16 @@ static tool_answer take_topics(void *to, const char *value) {
     return TOOL_TAKEN;
 }
 
+static tool_answer take_raw(void *to, const char *value) {
+    return sim_raw_parse(value, &((options *)to)->raw) ? TOOL_TAKEN : TOOL_REFUSED;
+}
+
 static const tool_option option[] = {
     {"config", 'c', TOOL_TEXT, offsetof(options, config), 0, 0, NULL, NULL},
     {"out", 'o', TOOL_TEXT, offsetof(options, folder), 0, 0, NULL, NULL},
     {"side-by-side", 0, TOOL_FLAG, offsetof(options, beside), 0, 0, NULL, NULL},
     {"utc", 0, TOOL_OTHER, 0, 0, 0, take_utc, "0 or a time such as 2026-01-31T12:00:00Z"},
+    {"raw", 0, TOOL_OTHER, 0, 0, 0, take_raw, SIM_RAW_ACCEPTED},
     {"fs", 0, TOOL_NUMBER, offsetof(options, fs_hz), 1e-3, 1e9, NULL,
      "a number of Hz, 0.001 to 1e9,"},
     {"start", 0, TOOL_NUMBER, offsetof(options, start_s), 0, 1e9, NULL,
@@ -318,7 +327,8 @@ static sonar_code open_all(run *r, sonar_error *err) {
                                        .files = o->files,
                                        .beside = o->beside,
                                        .date = o->date,
-                                       .utc_ns = o->utc_ns},
+                                       .utc_ns = o->utc_ns,
+                                       .raw = o->raw},
                               .config = r->config,
                               .fs_hz = o->fs_hz,
                               .start_s = o->start_s,
@@ -376,6 +386,8 @@ static int run_example(run *r, example *made) {
     sonar_error err = {0};
     if (example_make(o->example, made, &stop, &err))
         return sim_complain(self.name, &err);
+    if (stop)
+        return STOPPED;
     o->file = made->file;
     o->files = 1;
     o->config = made->config;

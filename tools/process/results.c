@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "contacts.h"
 #include "core/core.h"
@@ -34,8 +35,8 @@ struct results {
     int64_t flushed_ns;
     float *column; /* [bin] of the lofargram */
     size_t bins;
-    bool begun, spectra;
-    uint64_t first_sample; /* of the first message */
+    bool begun, spectra, own_folder; /* own: made here */
+    uint64_t first_sample;           /* of the first message */
     _Atomic uint64_t windows, last_window;
     pthread_mutex_t lock; /* protects the error */
     sonar_error err;
@@ -239,13 +240,15 @@ static sonar_code open_surfaces(results *r, sonar_error *err) {
 }
 
 sonar_code results_open(const results_spec *spec, results **made, sonar_error *err) {
-    if (mkdir(spec->folder, 0777) && errno != EEXIST)
+    const bool made_folder = mkdir(spec->folder, 0777) == 0;
+    if (!made_folder && errno != EEXIST)
         return sonar_fail(err, SONAR_EINVAL, spec->folder, "cannot make the folder: %s",
                           strerror(errno));
     results *r = sonar_alloc(1, sizeof *r);
     if (!r)
         return sonar_fail(err, SONAR_ENOMEM, spec->folder, "out of memory");
     r->spec = *spec;
+    r->own_folder = made_folder;
     r->tap = (sonar_output_tap){r, wanted, take, look_at_clock};
     r->flushed_ns = sonar_monotonic_ns();
     pthread_mutex_init(&r->lock, NULL);
@@ -290,9 +293,23 @@ bool results_spectra(const results *r) {
     return r->spectra;
 }
 
+/* Of the files that are open, so that another attempt finds none in its way. */
+static void remove_all(const results *r) {
+    if (r->messages)
+        unlink(r->path[1]);
+    if (r->surfaces)
+        unlink(r->path[0]);
+    if (r->contacts)
+        contacts_remove(r->spec.folder);
+    if (r->own_folder)
+        rmdir(r->spec.folder);
+}
+
 sonar_code results_close(results *r, sonar_error *err) {
     if (!r)
         return SONAR_OK;
+    if (!r->begun)
+        remove_all(r);
     sonar_code code = surfaces_close(r->surfaces, err);
     sonar_error second;
     const sonar_code rows = contacts_close(r->contacts, code ? &second : err);

@@ -32,7 +32,8 @@ uint64_t results_windows(const results *results);
 uint64_t results_contacts(const results *results);
 /* Does spectra.h5 hold a spectrum? After the last message. */
 bool results_spectra(const results *results);
-/* Completes the files and frees, errors or not. NULL is allowed. */
+/* Completes the files and frees, errors or not. Files without a message are removed. NULL is
+ * allowed. */
 sonar_code results_close(results *results, sonar_error *err);
 
 #endif

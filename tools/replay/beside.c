@@ -39,9 +39,10 @@ static sonar_code check_part(const sim_recording_info *first, const sim_recordin
         begins, first_begins);
 }
 
-static sonar_code add(beside *b, const char *path, bool utc_given, sonar_error *err) {
+static sonar_code add(beside *b, const char *path, bool utc_given, const sim_raw *raw,
+                      sonar_error *err) {
     sim_recording_info *all = &b->info;
-    sonar_code code = sim_recording_open(path, &b->part[b->files], err);
+    sonar_code code = sim_recording_open_as(path, raw, &b->part[b->files], err);
     if (code)
         return code;
     const sim_recording_info *is = sim_recording_about(b->part[b->files]);
@@ -71,17 +72,17 @@ static void say(const beside *b, const char *tool, char *const *path) {
 }
 
 sonar_code beside_open(const char *tool, char *const *path, size_t files, bool utc_given,
-                       beside **made, sonar_error *err) {
+                       const sim_raw *raw, beside **made, sonar_error *err) {
     beside *b = calloc(1, sizeof *b + files * sizeof *b->part);
     *made = NULL;
     if (!b)
         return sonar_fail(err, SONAR_ENOMEM, path[0], "out of memory");
     sonar_code code =
-        files == 1 ? sim_recording_open(path[0], &b->part[b->files++], err) : SONAR_OK;
+        files == 1 ? sim_recording_open_as(path[0], raw, &b->part[b->files++], err) : SONAR_OK;
     if (files == 1 && !code)
         b->info = *sim_recording_about(b->part[0]);
     for (size_t i = 0; i < files && files > 1 && !code; i++)
-        code = add(b, path[i], utc_given, err);
+        code = add(b, path[i], utc_given, raw, err);
     if (code) {
         beside_close(b);
         return code;

@@ -34,6 +34,7 @@ typedef struct options {
     uint64_t loops;    /* UINT64_MAX: forever */
     bool beside;
     tape_date date;
+    sim_raw raw;
     int64_t utc_ns; /* INT64_MIN: now */
 } options;
 
@@ -53,7 +54,7 @@ static const char usage[] =
     "Usage: sonar-replay RECORDING... --config FILE [options]\n"
     "       sonar-replay RECORDING... --endpoint ADDRESS --array-id N [options]\n"
     "       sonar-replay MESSAGES... --output ADDRESS [options]\n"
-    "RECORDING: raw samples with a .json beside them, SigMF, or WAV, RF64, W64, CAF, FLAC;\n"
+    "RECORDING: raw samples with a .json beside them, SigMF, WAV, RF64, W64, CAF, FLAC, HDF5;\n"
     "several are played one after the other, as one, with --side-by-side at the same time,\n"
     "the channels of each after those of the one before, and those of several ranks at\n"
     "the same time, each to its rank. MESSAGES: messages that sonard published and\n"
@@ -69,6 +70,8 @@ static const char usage[] =
     "      --utc TIME          of the recording's first sample: ISO 8601, now, 0 unknown;\n"
     "                          default: as recorded, by WAV's bext, or unknown\n"
     "      --fs HZ             play as if recorded at this rate\n"
+    "      --raw T:CHANNELS:HZ  raw samples, of T u8, s8, s16le, s24le, s32le, f32le, f64le or\n"
+    "                          the same with be\n"
     "      --rate R            realtime (default), a factor, or max: as fast as received\n"
     "      --wait              wait for a slow receiver instead of losing frames\n"
     "      --shared-memory     samples go through memory that the daemon shares\n"
@@ -101,12 +104,17 @@ static tool_answer take_utc(void *to, const char *value) {
     return now || unknown || sim_utc_parse(value, &o->utc_ns) ? TOOL_TAKEN : TOOL_REFUSED;
 }
 
+static tool_answer take_raw(void *to, const char *value) {
+    return sim_raw_parse(value, &((options *)to)->raw) ? TOOL_TAKEN : TOOL_REFUSED;
+}
+
 static const tool_option option[] = {
     SIM_STREAM_OPTIONS,
     {"side-by-side", 0, TOOL_FLAG, offsetof(options, beside), 0, 0, NULL, NULL},
     {"utc", 0, TOOL_OTHER, 0, 0, 0, take_utc, "now, 0 or a time such as 2026-01-31T12:00:00Z"},
     {"array-id", 0, TOOL_WHOLE, offsetof(options, array_id), 0, UINT32_MAX, NULL,
      "a whole number from 0 to 4294967295"},
+    {"raw", 0, TOOL_OTHER, 0, 0, 0, take_raw, SIM_RAW_ACCEPTED},
     {"fs", 0, TOOL_NUMBER, offsetof(options, fs_hz), 1e-3, 1e9, NULL,
      "a number of Hz, 0.001 to 1e9,"},
     {"output", 0, TOOL_TEXT, offsetof(options, output), 0, 0, NULL, NULL},
@@ -221,7 +229,8 @@ static sonar_code open_recording(run *r, sonar_error *err) {
                             .files = o->recordings,
                             .beside = o->beside,
                             .date = o->date,
-                            .utc_ns = o->utc_ns};
+                            .utc_ns = o->utc_ns,
+                            .raw = o->raw};
     sonar_code code = tape_open(t, &spec, err);
     if (code == SONAR_OK)
         code = cut_at_ranks(r, err);

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,8 +26,9 @@ static sonar_code open_file(tape *t, size_t file, sonar_error *err) {
     const tape_spec *spec = &t->spec;
     const char *tool =
         t->begin[file + 1] ? NULL : spec->tool; /* reported when it was opened before */
-    const sonar_code code = beside_open(tool, t->path + file, spec->beside ? spec->files : 1,
-                                        spec->date != TAPE_RECORDED, &t->recording, err);
+    const sonar_code code =
+        beside_open(tool, t->path + file, spec->beside ? spec->files : 1,
+                    spec->date != TAPE_RECORDED, &spec->raw, &t->recording, err);
     t->file = file;
     t->info = code ? NULL : beside_about(t->recording);
     return code;
@@ -67,7 +69,44 @@ static sonar_code make_blocks(tape *t, uint8_t *edge, sonar_error *err) {
     return SONAR_OK;
 }
 
+/* Where sonard, or another program that counts samples, has recorded, the file says where it lies.
+ */
+static bool counts(const sim_recording_info *info) {
+    return info->captures > 1 || info->capture->index || info->first_stream;
+}
+
+/* Dates may be to the second only: below this files continue each other. */
+static const double gap_least_s = 1.5;
+
+/* Places file i behind the one before, which ended with sample `end` of its stream at end_ns (0:
+ * not known). What begins earlier begins a stream of its own. */
+static void place_file(tape *t, size_t i, uint64_t end, int64_t end_ns) {
+    const int64_t utc_ns = t->spec.date == TAPE_UNKNOWN ? 0 : t->info->utc_ns;
+    const double gap_s = utc_ns && end_ns ? (double)(utc_ns - end_ns) * 1e-9 : 0;
+    t->index[i] = end;
+    if (counts(t->info) || i == 0)
+        t->index[i] = 0;
+    else if (gap_s < -gap_least_s)
+        fprintf(stderr,
+                "%s: %s begins %.1f s before %s ends: are they in order? It is taken as another "
+                "recording\n",
+                t->spec.tool, t->path[i], -gap_s, t->path[i - 1]);
+    else if (gap_s > gap_least_s)
+        fprintf(stderr, "%s: %s begins %.1f s after %s ends: a gap\n", t->spec.tool, t->path[i],
+                gap_s, t->path[i - 1]);
+    if (gap_s < -gap_least_s)
+        t->index[i] = 0;
+    else if (gap_s > gap_least_s && t->index[i])
+        t->index[i] += (uint64_t)llrint(gap_s * t->info->fs_hz);
+}
+
+static int64_t duration_ns(const tape *t, uint64_t samples) {
+    return llrint((double)samples / t->info->fs_hz * 1e9);
+}
+
 static sonar_code look_into_all(tape *t, sonar_error *err) {
+    uint64_t end = 0;
+    int64_t end_ns = 0;
     uint8_t *edge = NULL;
     sonar_code code = SONAR_OK;
     for (size_t i = 0; i < t->files && !code; i++) {
@@ -83,6 +122,9 @@ static sonar_code look_into_all(tape *t, sonar_error *err) {
         if (code)
             break;
         t->begin[i + 1] = t->begin[i] + t->info->frames;
+        place_file(t, i, end, end_ns);
+        end = t->index[i] + t->info->frames;
+        end_ns = t->info->utc_ns ? t->info->utc_ns + duration_ns(t, t->info->frames) : 0;
         t->captures += t->info->captures;
         note_edges(t, edge);
     }
@@ -95,12 +137,23 @@ static sonar_code look_into_all(tape *t, sonar_error *err) {
 sonar_code tape_open(tape *t, const tape_spec *spec, sonar_error *err) {
     *t = (tape){.spec = *spec, .files = spec->beside ? 1 : spec->files, .path = spec->path};
     t->begin = sonar_alloc(t->files + 1, sizeof *t->begin);
-    return t->begin ? look_into_all(t, err)
-                    : sonar_fail(err, SONAR_ENOMEM, spec->path[0], "out of memory");
+    t->index = sonar_alloc(t->files, sizeof *t->index);
+    const sonar_code code = t->begin && t->index
+                                ? look_into_all(t, err)
+                                : sonar_fail(err, SONAR_ENOMEM, spec->path[0], "out of memory");
+    if (!code && t->first.named && spec->date == TAPE_RECORDED)
+        fprintf(stderr, "%s: its name dates %s, taken as UTC; --utc TIME tells another time\n",
+                spec->tool, spec->path[0]);
+    return code;
 }
 
 /* Fewer or more than the configuration has, and what a recording of them may be. */
-static const char *channels_hint(const tape *t, size_t wanted) {
+static const char *channels_hint(const tape *t, const sonar_config *c, size_t wanted) {
+    if (c->geometry_kind == SONAR_GEOMETRY_POSITIONS && t->first.channels > wanted &&
+        c->channels == c->sensors)
+        return ", one for each of its positions: is a row missing in them? Otherwise "
+               "array.channel_count says how many channels the recording has, array.channels "
+               "which of them are sensors";
     if (t->spec.beside)
         return "; --side-by-side takes the files in the order of the array's channels";
     if (t->spec.files > 1 && t->first.channels < wanted)
@@ -116,7 +169,7 @@ sonar_code tape_check(const tape *t, const sonar_config *c, size_t channels, dou
     const char *path = t->spec.path[0];
     if (t->first.channels != channels)
         return sonar_fail(err, SONAR_EINVAL, path, "%zu channels, but the configuration has %zu%s",
-                          t->first.channels, channels, channels_hint(t, channels));
+                          t->first.channels, channels, channels_hint(t, c, channels));
     if (fabs(fs_hz / c->fs_hz - 1) > 1e-6)
         return sonar_fail(err, SONAR_EINVAL, path,
                           "%g Hz, but the configuration has %g Hz: fs_hz there must be that of "
@@ -150,6 +203,7 @@ sonar_code tape_cut(tape *t, size_t channel, sonar_error *err) {
 void tape_close(tape *t) {
     close_file(t);
     free(t->begin);
+    free(t->index);
     free(t->first_channel);
     *t = (tape){0};
 }
@@ -206,10 +260,6 @@ static bool find_absent(const tape *t, uint64_t from, uint64_t *end, uint8_t *ab
     return any;
 }
 
-static int64_t duration_ns(const tape *t, uint64_t samples) {
-    return llrint((double)samples / t->info->fs_hz * 1e9);
-}
-
 /* With another date, the time between captures stays, if they know theirs. */
 static int64_t utc_at(const tape *t, const sim_capture *c, uint64_t from) {
     const tape_spec *spec = &t->spec;
@@ -226,7 +276,7 @@ static int64_t utc_at(const tape *t, const sim_capture *c, uint64_t from) {
 static void place(const tape *t, const sim_capture *c, uint64_t from, tape_piece *piece) {
     const bool begins = from == c->start, first = c == t->info->capture;
     const bool other = t->stream >> 32 != t->info->first_stream >> 32;
-    piece->index = c->index + (from - c->start);
+    piece->index = t->index[t->file] + c->index + (from - c->start);
     piece->utc_ns = utc_at(t, c, from);
     piece->flags = (uint16_t)(c->flags & SONAR_FRAME_OF_SAMPLES);
     piece->seek = !t->begun || begins;

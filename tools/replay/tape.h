@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Consecutive recordings as one: segments of sonard, or a single file of any kind, one of them open
- * at a time; or several recordings side by side as if they were that single file. */
+/* Consecutive recordings as one: segments of sonard, or files of any kind, one of them open at a
+ * time; or several recordings side by side as a single file. Files without a count of samples
+ * continue each other, with a gap where their dates show one. */
 #ifndef REPLAY_TAPE_H
 #define REPLAY_TAPE_H
 
@@ -21,6 +22,7 @@ typedef struct tape_spec {
     bool beside; /* the recordings have the same time */
     tape_date date;
     int64_t utc_ns; /* for TAPE_GIVEN */
+    sim_raw raw;    /* the files' samples; type 0: the files declare them */
 } tape_spec;
 
 typedef struct tape {
@@ -28,6 +30,7 @@ typedef struct tape {
     size_t files;
     char *const *path;        /* [files], borrowed */
     uint64_t *begin;          /* [files + 1] first sample of each on the tape */
+    uint64_t *index;          /* [files] sample of the stream that the file counts as 0 */
     sim_recording_info first; /* from the first file; its lists are not valid */
     size_t captures;          /* of all files */
     size_t blocks;            /* of channels that are present or missing together */

@@ -40,6 +40,80 @@ bool sim_utc_parse(const char *text, int64_t *utc_ns) {
     return true;
 }
 
+/* ---- a time in a file's name ----------------------------------------------------------------- */
+
+/* Forms of a time: d stands for a digit, - for one of -_, T for one of Tt_-. */
+static const struct {
+    const char *form;
+    bool century; /* the year has four digits */
+    char before;  /* 0: no digit may stand before it */
+} name_form[] = {{"ddddddddTdddddd", true, 0},
+                 {"dddd-dd-ddTdd-dd-dd", true, 0},
+                 {"dddddddddddddd", true, 0},
+                 {"dddddddddddd", false, '.'}};
+
+static bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+
+static bool fits(char form, char is) {
+    return form == 'd'   ? is_digit(is)
+           : form == '-' ? is == '-' || is == '_'
+                         : is && strchr("Tt_-.", is) != NULL;
+}
+
+/* The length of the form at `at`, its digits being copied; 0: it is not there. */
+static size_t match_form(const char *form, const char *at, char digits[16]) {
+    size_t i = 0, count = 0;
+    for (; form[i]; i++) {
+        if (!fits(form[i], at[i]))
+            return 0;
+        if (form[i] == 'd')
+            digits[count++] = at[i];
+    }
+    digits[count] = '\0';
+    return is_digit(at[i]) ? 0 : i;
+}
+
+/* Its length; 0: none is there. */
+static size_t time_at(const char *name, const char *at, int64_t *utc_ns) {
+    char digits[16], text[48];
+    for (size_t k = 0; k < sizeof name_form / sizeof *name_form; k++) {
+        const char before = at > name ? at[-1] : '\0';
+        if (name_form[k].before ? before != name_form[k].before : is_digit(before))
+            continue;
+        const size_t length = match_form(name_form[k].form, at, digits);
+        const char *d = digits + (name_form[k].century ? 2 : 0), *rest = at + length;
+        size_t fraction = length && *rest == '.' ? 1 + strspn(rest + 1, "0123456789") : 0;
+        if (fraction < 2 || fraction > 10 || rest[fraction] != 'Z')
+            fraction = 0; /* the point begins the ending */
+        if (!length)
+            continue;
+        snprintf(text, sizeof text, "%.2s%.2s-%.2s-%.2sT%.2s:%.2s:%.2s%.*s",
+                 name_form[k].century ? digits : "20", d, d + 2, d + 4, d + 6, d + 8, d + 10,
+                 (int)fraction, rest);
+        if (sim_utc_parse(text, utc_ns) && *utc_ns > 0)
+            return length + fraction;
+    }
+    return 0;
+}
+
+bool sim_utc_in_name(const char *path, int64_t *utc_ns) {
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    size_t found = 0;
+    int64_t first_ns = 0;
+    for (const char *at = name; *at;) {
+        int64_t ns;
+        const size_t length = time_at(name, at, &ns);
+        first_ns = length && !found ? ns : first_ns;
+        found += length > 0;
+        at += length ? length : 1;
+    }
+    if (found == 1)
+        *utc_ns = first_ns;
+    return found == 1;
+}
+
 void sim_utc_format(int64_t utc_ns, char *text, size_t bytes) {
     int64_t ns = ((utc_ns % 1000000000) + 1000000000) % 1000000000;
     time_t seconds = (time_t)((utc_ns - ns) / 1000000000);

@@ -10,6 +10,10 @@
 /* "2012-04-09T18:00:00.0083Z" (or with a space, or without Z, which also means UTC). False: not
  * such a time, or outside 1685 to 2254, the range of nanoseconds in 64 bits. */
 bool sim_utc_parse(const char *text, int64_t *utc_ns);
+/* The time that a file's name tells, as recorders write it: 20260131T120000Z, 20260131_120000,
+ * 2026-01-31_12-00-00, with a fraction .250 before a Z; or .260131120000 as SoundTrap has it. UTC.
+ * False: the name has none, or more than one. */
+bool sim_utc_in_name(const char *path, int64_t *utc_ns);
 void sim_utc_format(int64_t utc_ns, char *text, size_t bytes);
 
 /* "realtime", "max" or a factor > 0; 0 stands for max. */

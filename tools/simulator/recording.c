@@ -13,6 +13,7 @@
 
 #include "clock.h"
 #include "ranks/cluster.h"
+#include "recording_hdf5.h"
 #include "core/core.h"
 #include "sender.h"
 
@@ -47,6 +48,7 @@ struct sim_recording {
     sim_recording_info info;
     FILE *raw;
     SNDFILE *sound;
+    sim_hdf5 *hdf5;
     uint8_t *bytes; /* [PIECE][channels] as in the file */
     float *piece;   /* [PIECE][channels], sound files */
 };
@@ -429,47 +431,144 @@ static int64_t broadcast_utc(SNDFILE *sound, double fs_hz) {
     return samples && agrees ? midnight_ns + since_ns : utc_ns;
 }
 
+/* What libsndfile says of a file that it has opened. */
+static void take_sound(sim_recording *r, const SF_INFO *about) {
+    sf_command(r->sound, SFC_SET_NORM_FLOAT, NULL, SF_FALSE); /* counts, not -1 .. 1 */
+    sf_command(r->sound, SFC_SET_NORM_DOUBLE, NULL, SF_FALSE);
+    const int width = about->format & SF_FORMAT_SUBMASK;
+    const bool narrow =
+        width == SF_FORMAT_PCM_16 || width == SF_FORMAT_PCM_U8 || width == SF_FORMAT_PCM_S8;
+    r->info.format = narrow                      ? SONAR_S16
+                     : width == SF_FORMAT_PCM_24 ? SONAR_S24
+                     : width == SF_FORMAT_PCM_32 ? SONAR_S32
+                                                 : SONAR_F32;
+    r->info.channels = (size_t)about->channels;
+    r->info.frames = (uint64_t)about->frames;
+    r->info.fs_hz = about->samplerate;
+}
+
 static sonar_code open_sound(const char *path, sim_recording *r, sonar_error *err) {
     SF_INFO about = {0};
     r->sound = sf_open(path, SFM_READ, &about);
     if (!r->sound)
         return sonar_fail(err, SONAR_EUNAVAILABLE, path, "%s", sf_strerror(NULL));
-    sf_command(r->sound, SFC_SET_NORM_FLOAT, NULL,
-               SF_FALSE); /* keeps counts instead of scaling to -1 .. 1 */
-    int width = about.format & SF_FORMAT_SUBMASK;
-    r->info.format = width == SF_FORMAT_PCM_16   ? SONAR_S16
-                     : width == SF_FORMAT_PCM_24 ? SONAR_S24
-                     : width == SF_FORMAT_PCM_32 ? SONAR_S32
-                                                 : SONAR_F32;
-    r->info.channels = (size_t)about.channels;
-    r->info.frames = (uint64_t)about.frames;
-    r->info.fs_hz = about.samplerate;
+    take_sound(r, &about);
     r->info.utc_ns = broadcast_utc(r->sound, r->info.fs_hz);
     r->info.lost_bytes = lost_bytes(path);
     return SONAR_OK;
 }
 
-static bool is_sound_file(const char *path) {
-    static const char *const known[] = {".wav", ".rf64", ".w64", ".caf", ".flac", ".aiff"};
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (ends_with(path, known[i]))
+/* ---- raw samples whose type is declared ------------------------------------------------------ */
+
+static const struct {
+    const char *word;
+    int type, bytes;
+} raw_type[] = {
+    {"u8", SF_FORMAT_PCM_U8, 1},
+    {"s8", SF_FORMAT_PCM_S8, 1},
+    {"s16le", SF_FORMAT_PCM_16 | SF_ENDIAN_LITTLE, 2},
+    {"s16be", SF_FORMAT_PCM_16 | SF_ENDIAN_BIG, 2},
+    {"s24le", SF_FORMAT_PCM_24 | SF_ENDIAN_LITTLE, 3},
+    {"s24be", SF_FORMAT_PCM_24 | SF_ENDIAN_BIG, 3},
+    {"s32le", SF_FORMAT_PCM_32 | SF_ENDIAN_LITTLE, 4},
+    {"s32be", SF_FORMAT_PCM_32 | SF_ENDIAN_BIG, 4},
+    {"f32le", SF_FORMAT_FLOAT | SF_ENDIAN_LITTLE, 4},
+    {"f32be", SF_FORMAT_FLOAT | SF_ENDIAN_BIG, 4},
+    {"f64le", SF_FORMAT_DOUBLE | SF_ENDIAN_LITTLE, 8},
+    {"f64be", SF_FORMAT_DOUBLE | SF_ENDIAN_BIG, 8},
+};
+
+bool sim_raw_parse(const char *text, sim_raw *raw) {
+    enum { CHANNELS_MOST = 1024 }; /* libsndfile's */
+    const size_t word = strcspn(text, ":");
+    char *end;
+    *raw = (sim_raw){0};
+    for (size_t i = 0; i < sizeof raw_type / sizeof *raw_type; i++)
+        if (strlen(raw_type[i].word) == word && !strncmp(raw_type[i].word, text, word))
+            raw->type = raw_type[i].type;
+    if (!raw->type || !text[word] || text[word + 1] < '1' || text[word + 1] > '9')
+        return false;
+    raw->channels = strtoul(text + word + 1, &end, 10);
+    if (*end != ':' || raw->channels > CHANNELS_MOST)
+        return false;
+    const char *rate = end + 1;
+    raw->fs_hz = strtod(rate, &end);
+    return end != rate && !*end && raw->fs_hz >= 1e-3 && raw->fs_hz <= 1e9;
+}
+
+/* Bytes behind the last whole sample: a wrong declaration mostly leaves some. */
+static void say_odd_bytes(const char *path, const sim_raw *raw) {
+    FILE *file = fopen(path, "rb");
+    size_t i = 0;
+    while (raw_type[i].type != raw->type)
+        i++;
+    const uint64_t frame = raw->channels * (uint64_t)raw_type[i].bytes;
+    if (file && fseeko(file, 0, SEEK_END) == 0 && (uint64_t)ftello(file) % frame)
+        fprintf(stderr,
+                "%s: its %" PRIu64
+                " bytes are not whole samples of %zu channels of %d bytes: is it "
+                "of another type, or of another number of channels? The rest is left out\n",
+                path, (uint64_t)ftello(file), raw->channels, raw_type[i].bytes);
+    if (file)
+        fclose(file);
+}
+
+static sonar_code open_declared(const char *path, const sim_raw *raw, sim_recording *r,
+                                sonar_error *err) {
+    SF_INFO about = {.format = SF_FORMAT_RAW | raw->type,
+                     .channels = (int)raw->channels,
+                     .samplerate = (int)fmax(1, rint(raw->fs_hz))};
+    say_odd_bytes(path, raw);
+    r->sound = sf_open(path, SFM_READ, &about);
+    if (!r->sound)
+        return sonar_fail(err, SONAR_EUNAVAILABLE, path, "%s", sf_strerror(NULL));
+    take_sound(r, &about);
+    r->info.fs_hz = raw->fs_hz;
+    return SONAR_OK;
+}
+
+/* ---- any kind -------------------------------------------------------------------------------- */
+
+static bool is_one_of(const char *path, size_t endings, const char *const *ending) {
+    for (size_t i = 0; i < endings; i++)
+        if (ends_with(path, ending[i]))
             return true;
     return false;
 }
 
-static sonar_code open_kind(const char *path, sim_recording *r, sonar_error *err) {
-    if (is_sound_file(path))
+static sonar_code open_hdf5(const char *path, sim_recording *r, sonar_error *err) {
+    return sim_hdf5_open(path, &r->info, &r->hdf5, err);
+}
+
+static sonar_code open_kind(const char *path, const sim_raw *raw, sim_recording *r,
+                            sonar_error *err) {
+    static const char *const sound[] = {".wav", ".rf64", ".w64", ".caf", ".flac", ".aiff", ".aif"};
+    static const char *const hdf5[] = {".h5", ".hdf5", ".hdf"};
+    if (raw && raw->type)
+        return open_declared(path, raw, r, err);
+    if (is_one_of(path, sizeof sound / sizeof *sound, sound))
         return open_sound(path, r, err);
+    if (is_one_of(path, sizeof hdf5 / sizeof *hdf5, hdf5))
+        return open_hdf5(path, r, err);
     if (ends_with(path, ".sigmf-data") || ends_with(path, ".sigmf-meta"))
         return open_sigmf(path, r, err);
     return open_raw(path, r, err);
 }
 
 sonar_code sim_recording_open(const char *path, sim_recording **recording, sonar_error *err) {
+    return sim_recording_open_as(path, NULL, recording, err);
+}
+
+sonar_code sim_recording_open_as(const char *path, const sim_raw *raw, sim_recording **recording,
+                                 sonar_error *err) {
     sim_recording *r = sonar_alloc(1, sizeof *r);
     if (!r)
         return sonar_fail(err, SONAR_ENOMEM, path, "out of memory");
-    sonar_code code = open_kind(path, r, err);
+    sonar_code code = open_kind(path, raw, r, err);
+    if (code == SONAR_OK && !r->info.utc_ns)
+        r->info.named = sim_utc_in_name(path, &r->info.utc_ns);
+    if (code == SONAR_OK && r->info.named && r->info.capture)
+        r->info.capture->utc_ns = r->info.utc_ns;
     if (code == SONAR_OK && !r->info.capture) { /* for file formats that have only one capture */
         r->info.captures = 1;
         r->info.capture = sonar_alloc(1, sizeof *r->info.capture);
@@ -499,6 +598,7 @@ void sim_recording_close(sim_recording *r) {
         fclose(r->raw);
     if (r->sound)
         sf_close(r->sound);
+    sim_hdf5_close(r->hdf5);
     free(r->info.capture);
     free(r->info.lack);
     free(r->bytes);
@@ -566,6 +666,8 @@ static float sample_at(const uint8_t *at, int format) {
 /* Reads at most PIECE samples of all channels into r->piece, interleaved. */
 static bool read_piece(sim_recording *r, uint64_t first, size_t samples) {
     size_t values = samples * r->info.channels;
+    if (r->hdf5)
+        return sim_hdf5_read(r->hdf5, first, samples, r->piece);
     if (r->sound)
         return sf_seek(r->sound, (sf_count_t)first, SEEK_SET) == (sf_count_t)first &&
                sf_readf_float(r->sound, r->piece, (sf_count_t)samples) == (sf_count_t)samples;

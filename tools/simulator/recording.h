@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * Recordings: raw sample-interleaved little-endian samples with a JSON file beside them (same name,
- * .json), SigMF data sets (.sigmf-data with its .sigmf-meta), and multichannel WAV, RF64, W64, CAF
- * or FLAC through libsndfile. Samples are counts.
+ * .json), or of a declared type; SigMF data sets (.sigmf-data with its .sigmf-meta); multichannel
+ * WAV, RF64, W64, CAF, FLAC or AIFF through libsndfile; HDF5 (recording_hdf5.h). Samples are
+ * counts.
  */
 #ifndef SIM_RECORDING_H
 #define SIM_RECORDING_H
@@ -27,9 +28,10 @@ typedef struct sim_recording_info {
     size_t channels;
     uint64_t frames; /* samples per channel */
     double fs_hz;
-    int format;               /* sonar_dtype of the samples in the file */
-    int64_t utc_ns;           /* of the first sample, 0 = unknown */
-    double sound_speed_mps;   /* written if not 0; not read */
+    int format;             /* sonar_dtype of the samples in the file */
+    int64_t utc_ns;         /* of the first sample, 0 = unknown */
+    bool named;             /* read; that time is in the file's name, and nothing else tells one */
+    double sound_speed_mps; /* written if not 0; not read */
     const double *position_m; /* [channel][3], written if not NULL; not read */
     /* read; the first capture begins at 0 */
     size_t captures, lacks;
@@ -42,7 +44,24 @@ typedef struct sim_recording_info {
 
 typedef struct sim_recording sim_recording;
 
+/* Of a raw file, in place of a JSON file beside it. */
+typedef struct sim_raw {
+    int type; /* libsndfile's; 0: nothing is declared */
+    size_t channels;
+    double fs_hz;
+} sim_raw;
+
+/* "s24le:8:48000", TYPE:CHANNELS:RATE: u8, s8, or s16, s24, s32, f32, f64 with le or be. */
+bool sim_raw_parse(const char *text, sim_raw *raw);
+#define SIM_RAW_ACCEPTED                                                                           \
+    "TYPE:CHANNELS:RATE, such as s24le:8:48000, with u8, s8, s16le, s24le, s32le, f32le, f64le "   \
+    "or "                                                                                          \
+    "the same with be, and up to 1024 channels,"
+
 sonar_code sim_recording_open(const char *path, sim_recording **recording, sonar_error *err);
+/* The same, where raw->type is 0; else what the file is. */
+sonar_code sim_recording_open_as(const char *path, const sim_raw *raw, sim_recording **recording,
+                                 sonar_error *err);
 const sim_recording_info *sim_recording_about(const sim_recording *recording);
 /* Samples first .. first + samples - 1 as to[channel][samples]. */
 sonar_code sim_recording_read(sim_recording *recording, uint64_t first, size_t samples, float *to,
