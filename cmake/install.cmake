@@ -10,7 +10,7 @@ include(GNUInstallDirs)
 
 # ---- programs --------------------------------------------------------------------------------------
 set(SONAR_NODE_PROGRAMS sonard sonarctl sonar-keys)
-set(SONAR_TOOL_PROGRAMS sonar-sim sonar-process sonar-replay sonar-export sonar-watch sonar-check sonar-bench)
+set(SONAR_TOOL_PROGRAMS sonar-sim sonar-feed sonar-process sonar-replay sonar-export sonar-watch sonar-check sonar-bench)
 foreach(program ${SONAR_NODE_PROGRAMS})
   if(TARGET ${program})
     install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT sonard)

@@ -19,4 +19,4 @@ _sonar() {
     ((${#COMPREPLY[@]})) || mapfile -t COMPREPLY < <(compgen -f -X '!*.@(yaml|yml)' -- "$word"; compgen -d -- "$word")
     ((${#COMPREPLY[@]})) || mapfile -t COMPREPLY < <(compgen -f -- "$word")
 }
-complete -o filenames -F _sonar sonard sonarctl sonar-keys sonar-sim sonar-process sonar-replay sonar-export sonar-watch sonar-check sonar-bench
+complete -o filenames -F _sonar sonard sonarctl sonar-keys sonar-sim sonar-feed sonar-process sonar-replay sonar-export sonar-watch sonar-check sonar-bench

@@ -11,7 +11,7 @@ complain() { echo "$*" && exit 1; }
 cmake --install "$build" --prefix "$place" >"$place/log" || { cat "$place/log" && exit 1; }
 
 # ---- programs, configurations, documents
-for program in sonard sonar-sim sonar-process sonar-replay sonar-export sonar-watch sonar-check sonar-bench sonar-keys; do
+for program in sonard sonar-sim sonar-feed sonar-process sonar-replay sonar-export sonar-watch sonar-check sonar-bench sonar-keys; do
     "$place/bin/$program" --version || complain "$program does not run"
 done
 for config in etc/sonard/sonard.yaml share/sonard/demo.yaml; do

@@ -59,9 +59,10 @@ static void expect_help_and_version(const char *program) {
 }
 
 Test(programs, all_have_help_and_a_version) {
-    static const char *const programs[] = {
-        "sonard",      "sonar-sim",        "sonar-process",     "sonar-replay", "sonar-watch",
-        "sonar-check", "sonar-bench live", "sonar-bench ranks", "sonar-bench",  "sonar-keys"};
+    static const char *const programs[] = {"sonard",        "sonar-sim",        "sonar-feed",
+                                           "sonar-process", "sonar-replay",     "sonar-watch",
+                                           "sonar-check",   "sonar-bench live", "sonar-bench ranks",
+                                           "sonar-bench",   "sonar-keys"};
     for (size_t i = 0; i < sizeof programs / sizeof programs[0]; i++)
         expect_help_and_version(programs[i]);
 }
@@ -101,6 +102,10 @@ Test(programs, wrong_command_lines_are_explained) {
         {"sonar-replay /no/such.wav " DEMO, "/no/such.wav"},
         {"sonar-replay a " DEMO " --loop 0", "forever"},
         {"sonar-replay a " DEMO " --fs x", "Hz"},
+        {"sonar-feed", "one input is wanted"},
+        {"sonar-feed -", "--config, or"},
+        {"sonar-feed - " DEMO " --format s16", "s24le"},
+        {"sonar-feed - " DEMO " --chanels 3", "did you mean --channels?"},
         {"sonar-process", "no recording"},
         {"sonar-process a", "--config is missing"},
         {"sonar-process --exmaple a", "did you mean --example?"},
@@ -221,6 +226,7 @@ Test(programs, a_full_disk_is_an_error) {
         "sonar-sim --help",
         "sonar-replay --help",
         "sonar-process --help",
+        "sonar-feed --help",
         "sonar-export --help",
         "sonar-watch --help",
         "sonar-check --version",

@@ -348,14 +348,14 @@ bool sonar_ingest_feed(sonar_ingest *ingest, const void *header, size_t header_b
     ingest->drained = true; /* there is no message that waits behind this one */
     tick(ingest);
     bool over = !ingest->waits && feed_once(ingest, header, header_bytes, &what);
-    tell_data_thread(ingest);
+    wake_data_thread(ingest);
     if (!over)
         await_release(ingest, timeout_ms);
     if (!over && sonar_assembler_resume(ingest->assembler)) {
         ingest->waits = false;
         over = !ingest->again || feed_once(ingest, header, header_bytes, &what);
     }
-    tell_data_thread(ingest);
+    wake_data_thread(ingest);
     return over;
 }
 
@@ -364,7 +364,7 @@ bool sonar_ingest_finish(sonar_ingest *ingest, int timeout_ms) {
     const bool room = !sonar_assembler_waiting(ingest->assembler);
     const uint64_t offered = sonar_assembler_offered(ingest->assembler);
     sonar_assembler_tick(ingest->assembler, sonar_monotonic_ns() + ingest->restart_ns);
-    tell_data_thread(ingest);
+    wake_data_thread(ingest);
     if (room && sonar_assembler_offered(ingest->assembler) == offered)
         return true;
     await_release(ingest, timeout_ms);

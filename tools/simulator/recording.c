@@ -16,6 +16,7 @@
 #include "recording_hdf5.h"
 #include "core/core.h"
 #include "sender.h"
+#include "sound.h"
 
 enum { PIECE = 4096, SIDE_FILE_MOST = 64 << 20 };
 
@@ -431,20 +432,19 @@ static int64_t broadcast_utc(SNDFILE *sound, double fs_hz) {
     return samples && agrees ? midnight_ns + since_ns : utc_ns;
 }
 
-/* What libsndfile says of a file that it has opened. */
-static void take_sound(sim_recording *r, const SF_INFO *about) {
-    sf_command(r->sound, SFC_SET_NORM_FLOAT, NULL, SF_FALSE); /* counts, not -1 .. 1 */
-    sf_command(r->sound, SFC_SET_NORM_DOUBLE, NULL, SF_FALSE);
+void sim_sound_info(SNDFILE *sound, const SF_INFO *about, sim_recording_info *info) {
+    sf_command(sound, SFC_SET_NORM_FLOAT, NULL, SF_FALSE); /* counts, not -1 .. 1 */
+    sf_command(sound, SFC_SET_NORM_DOUBLE, NULL, SF_FALSE);
     const int width = about->format & SF_FORMAT_SUBMASK;
     const bool narrow =
         width == SF_FORMAT_PCM_16 || width == SF_FORMAT_PCM_U8 || width == SF_FORMAT_PCM_S8;
-    r->info.format = narrow                      ? SONAR_S16
-                     : width == SF_FORMAT_PCM_24 ? SONAR_S24
-                     : width == SF_FORMAT_PCM_32 ? SONAR_S32
-                                                 : SONAR_F32;
-    r->info.channels = (size_t)about->channels;
-    r->info.frames = (uint64_t)about->frames;
-    r->info.fs_hz = about->samplerate;
+    info->format = narrow                      ? SONAR_S16
+                   : width == SF_FORMAT_PCM_24 ? SONAR_S24
+                   : width == SF_FORMAT_PCM_32 ? SONAR_S32
+                                               : SONAR_F32;
+    info->channels = (size_t)about->channels;
+    info->frames = (uint64_t)about->frames;
+    info->fs_hz = about->samplerate;
 }
 
 static sonar_code open_sound(const char *path, sim_recording *r, sonar_error *err) {
@@ -452,7 +452,7 @@ static sonar_code open_sound(const char *path, sim_recording *r, sonar_error *er
     r->sound = sf_open(path, SFM_READ, &about);
     if (!r->sound)
         return sonar_fail(err, SONAR_EUNAVAILABLE, path, "%s", sf_strerror(NULL));
-    take_sound(r, &about);
+    sim_sound_info(r->sound, &about, &r->info);
     r->info.utc_ns = broadcast_utc(r->sound, r->info.fs_hz);
     r->info.lost_bytes = lost_bytes(path);
     return SONAR_OK;
@@ -462,7 +462,8 @@ static sonar_code open_sound(const char *path, sim_recording *r, sonar_error *er
 
 static const struct {
     const char *word;
-    int type, bytes;
+    int type;
+    size_t bytes;
 } raw_type[] = {
     {"u8", SF_FORMAT_PCM_U8, 1},
     {"s8", SF_FORMAT_PCM_S8, 1},
@@ -496,19 +497,22 @@ bool sim_raw_parse(const char *text, sim_raw *raw) {
     return end != rate && !*end && raw->fs_hz >= 1e-3 && raw->fs_hz <= 1e9;
 }
 
-/* Bytes behind the last whole sample: a wrong declaration mostly leaves some. */
-static void say_odd_bytes(const char *path, const sim_raw *raw) {
-    FILE *file = fopen(path, "rb");
+size_t sim_raw_bytes(const sim_raw *raw) {
     size_t i = 0;
     while (raw_type[i].type != raw->type)
         i++;
-    const uint64_t frame = raw->channels * (uint64_t)raw_type[i].bytes;
-    if (file && fseeko(file, 0, SEEK_END) == 0 && (uint64_t)ftello(file) % frame)
+    return raw_type[i].bytes;
+}
+
+/* Bytes behind the last whole sample: a wrong declaration mostly leaves some. */
+static void say_odd_bytes(const char *path, const sim_raw *raw) {
+    FILE *file = fopen(path, "rb");
+    const size_t bytes = sim_raw_bytes(raw);
+    if (file && fseeko(file, 0, SEEK_END) == 0 && (uint64_t)ftello(file) % (raw->channels * bytes))
         fprintf(stderr,
-                "%s: its %" PRIu64
-                " bytes are not whole samples of %zu channels of %d bytes: is it "
-                "of another type, or of another number of channels? The rest is left out\n",
-                path, (uint64_t)ftello(file), raw->channels, raw_type[i].bytes);
+                "%s: its %" PRIu64 " bytes are not whole samples of %zu channels of %zu bytes: is "
+                "it of another type, or of another number of channels? The rest is left out\n",
+                path, (uint64_t)ftello(file), raw->channels, bytes);
     if (file)
         fclose(file);
 }
@@ -522,7 +526,7 @@ static sonar_code open_declared(const char *path, const sim_raw *raw, sim_record
     r->sound = sf_open(path, SFM_READ, &about);
     if (!r->sound)
         return sonar_fail(err, SONAR_EUNAVAILABLE, path, "%s", sf_strerror(NULL));
-    take_sound(r, &about);
+    sim_sound_info(r->sound, &about, &r->info);
     r->info.fs_hz = raw->fs_hz;
     return SONAR_OK;
 }

@@ -518,7 +518,18 @@ static void drain_subscriptions(const sim_sender *sender, void *socket) {
         continue;
 }
 
-void *socket; /* borrowed from the sender's list; NULL: the target is idle, or has none */
+static sonar_code deliver(const sim_sender *sender, const digitiser *d, message *m,
+                          sonar_error *err) {
+    const sim_sender_spec *spec = &sender->spec;
+    const sonar_code code =
+        spec->deliver(spec->deliver_ctx, zmq_msg_data(&m->header), zmq_msg_size(&m->header),
+                      zmq_msg_data(&m->payload), zmq_msg_size(&m->payload), err);
+    d->target->counters.messages += !code;
+    discard(m);
+    return code;
+}
+
+/* Takes ownership of the message. */
 static sonar_code post(sim_sender *sender, const digitiser *d, message *m, sonar_error *err) {
     sim_counters *counters = &d->target->counters;
     void *socket = d->socket;

@@ -67,7 +67,7 @@ uint32_t sim_stream_epoch(const sim_stream_options *options) {
 }
 
 static bool waits(const sim_stream *s) {
-    return s->options->wait || s->options->rate == 0;
+    return s->options->wait || (s->options->rate == 0 && !s->options->live);
 }
 
 /* A daemon that drops windows never makes its digitisers wait, so the sender has to follow its

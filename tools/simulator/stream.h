@@ -20,6 +20,7 @@ typedef struct sim_stream_options {
     const char *config, *endpoint, *key, *summary;
     double rate;                        /* 0: as fast as the receiver */
     bool shared;                        /* samples go through shared memory */
+    bool live;                          /* the samples have a pace of their own */
     bool wait;                          /* waits for a slow receiver, instead of losing frames */
     uint64_t epoch;                     /* 0: not given */
     uint64_t digitisers, frame_samples; /* 0: not given */

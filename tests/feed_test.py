@@ -1,0 +1,259 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""sonar-feed: what a daemon's socket gets of samples from pipes, FIFOs, TCP and UDP: every sample at its index, gaps as
+gaps, times by the clock or by the stream. feed_test.py BINARIES [NAME...]. Exit 77: skipped."""
+import json
+import os
+import pathlib
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+try:
+    import numpy as np
+    import zmq
+except ImportError as missing:
+    print(f"skipped: the test needs python3-numpy and python3-zmq ({missing})")
+    sys.exit(77)
+
+binaries = pathlib.Path(sys.argv[1]).resolve()
+FS_HZ, CHANNELS, SECOND, PATIENCE_S = 8000, 3, 10**9, 60
+RAW = ["--format", "s16le", "--channels", str(CHANNELS), "--rate", str(FS_HZ)]
+DTYPES = {1: "<i2", 3: "<i4", 4: "<f4"}
+
+
+def sea(samples, seed=1):
+    return np.random.default_rng(seed).integers(-30000, 30000, (samples, CHANNELS)).astype("<i2")
+
+
+class Ear:
+    """A socket in a daemon's place, and sonar-feed, which sends to it."""
+
+    def __init__(self, folder, *arguments, stdin=subprocess.DEVNULL):
+        self.pull = zmq.Context.instance().socket(zmq.PULL)
+        self.pull.rcvhwm = 0
+        self.pull.bind(f"ipc://{folder}/in")
+        self.log = open(folder / "log", "w+")
+        self.tool = subprocess.Popen([binaries / "sonar-feed", *map(str, arguments), "--endpoint", f"ipc://{folder}/in",
+                                      "--array-id", "1", "--wait", "--summary", folder / "summary"],
+                                     stdin=stdin, stderr=self.log)
+        self.frames = []  # (index, utc_ns, samples)
+
+    def said(self):
+        self.log.seek(0)
+        return self.log.read()
+
+    def listen(self, samples=None):
+        """Until so many samples have come, or the end."""
+        until = time.monotonic() + PATIENCE_S
+        while samples is None or sum(len(s) for _, _, s in self.frames) < samples:
+            assert time.monotonic() < until, (self.said(), len(self.frames))
+            ended = self.tool.poll() is not None
+            if not self.pull.poll(50):
+                if ended:
+                    break
+                continue
+            head, body = self.pull.recv_multipart()
+            channels, count, kind = struct.unpack_from("<IIB", head, 16)
+            index, utc_ns = struct.unpack_from("<Qq", head, 40)
+            data = np.frombuffer(body, "u1").reshape(-1, 3) if kind == 2 else np.frombuffer(body, DTYPES[kind])
+            if kind == 2:
+                data = (np.hstack([np.zeros((len(data), 1), "u1"), data]).copy().view("<i4") >> 8).ravel()
+            self.frames.append((index, utc_ns, data.reshape(count, channels)))
+        return self
+
+    def end(self, code=0, number=None):
+        if number:
+            self.tool.send_signal(number)
+        self.listen()
+        assert self.tool.wait(PATIENCE_S) == code, (self.tool.returncode, self.said())
+        self.pull.close()
+        return self
+
+    def samples(self):
+        return np.concatenate([s for _, _, s in self.frames])
+
+    def runs(self):
+        """(first index, samples) of what follows without a gap."""
+        found = []
+        for index, _, samples in self.frames:
+            if found and found[-1][0] + sum(map(len, found[-1][1])) == index:
+                found[-1][1].append(samples)
+            else:
+                found.append((index, [samples]))
+        return [(index, np.concatenate(parts)) for index, parts in found]
+
+
+def expect_whole(ear, samples):
+    (run,) = ear.runs()
+    assert run[0] == 0 and np.array_equal(run[1], samples), (run[0], run[1].shape, ear.said())
+
+
+def free_port(kind=socket.SOCK_STREAM):
+    with socket.socket(socket.AF_INET, kind) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def try_pipe(folder):
+    """Standard input, raw in several types, and with WAV's header; the last frame is shorter."""
+    samples = sea(10007)
+    wide = samples.astype("<i4") * 200
+    for kind, data, wanted in (("s16le", samples, samples), ("S16_LE", samples, samples),
+                               ("s16be", samples.astype(">i2"), samples), ("s32be", wide.astype(">i4"), wide),
+                               ("s24le", wide.view("u1").reshape(-1, 4)[:, :3], wide), ("f32le", samples.astype("<f4"), samples),
+                               ("f64be", samples.astype(">f8"), samples)):
+        ear = Ear(folder, "-", "--format", kind, *RAW[2:], stdin=subprocess.PIPE)
+        ear.tool.stdin.write(data.tobytes())
+        ear.tool.stdin.close()
+        expect_whole(ear.end(), wanted)
+    form = struct.pack("<4sIHHIIHH", b"fmt ", 16, 1, CHANNELS, FS_HZ, 2 * CHANNELS * FS_HZ, 2 * CHANNELS, 16)
+    for size in (samples.nbytes, 0xffffffff):  # a program that cannot know the length writes the latter
+        ear = Ear(folder, "-", stdin=subprocess.PIPE)
+        ear.tool.stdin.write(struct.pack("<4sI4s", b"RIFF", min(size + 36, 0xffffffff), b"WAVE") + form +
+                             struct.pack("<4sI", b"data", size) + samples.tobytes())
+        ear.tool.stdin.close()
+        expect_whole(ear.end(), samples)
+    counted = json.loads((folder / "summary").read_text())
+    assert counted["samples"] == len(samples) and counted["overflow"] == 0, counted
+
+
+def try_fifo(folder):
+    """A FIFO; and an end by a signal while nothing comes."""
+    os.mkfifo(folder / "fifo")
+    ear = Ear(folder, folder / "fifo", *RAW)
+    samples = sea(4096)
+    with open(folder / "fifo", "wb") as writer:
+        writer.write(samples.tobytes())
+        writer.flush()
+        ear.listen(len(samples))
+        ear.end(number=signal.SIGTERM)
+    expect_whole(ear, samples)
+
+
+def try_tcp(folder):
+    """A server and a client; a connection that ends and comes again leaves a gap by the clock."""
+    port, samples = free_port(), sea(8192)
+    with socket.create_server(("127.0.0.1", port)) as server:
+        ear = Ear(folder, f"tcp://127.0.0.1:{port}", *RAW)
+        server.settimeout(PATIENCE_S)
+        first = server.accept()[0]
+        first.sendall(samples[:4096].tobytes())
+        ear.listen(4096)
+        first.close()
+        begun = time.monotonic()
+        second = server.accept()[0]
+        time.sleep(1.2)  # 0.5 s of samples came at once
+        second.sendall(samples[4096:].tobytes())
+        ear.listen(8192)
+        away_s = time.monotonic() - begun
+        ear.end(number=signal.SIGINT)
+        second.close()
+    (start, one), (index, two) = ear.runs()
+    assert start == 0 and np.array_equal(np.concatenate([one, two]), samples)
+    assert 4096 < index <= 4096 + (away_s + 2) * FS_HZ and "by the time without a connection" in ear.said(), (index, ear.said())
+    ear = Ear(folder, f"tcp-listen://127.0.0.1:{port}", *RAW)
+    until = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            sender = socket.create_connection(("127.0.0.1", port))
+            break
+        except ConnectionRefusedError:
+            assert time.monotonic() < until
+            time.sleep(0.05)
+    with sender:
+        sender.sendall(samples.tobytes())
+        ear.listen(len(samples))
+        ear.end(number=signal.SIGTERM)
+    expect_whole(ear, samples)
+
+
+def try_udp(folder):
+    """Datagrams with RTP's header: lost ones leave a gap, late and repeated ones and those of another size are left
+    out; the counter passes its end."""
+    port, samples, size = free_port(socket.SOCK_DGRAM), sea(6000), 48
+    ear = Ear(folder, f"udp://127.0.0.1:{port}", "--format", "s24be", *RAW[2:], "--skip", 12, "--counter", "2:2:be")
+    wide = samples.astype(">i4")
+    datagrams = []
+    for i in range(len(samples) // size):
+        part = wide[i * size:(i + 1) * size]
+        head = struct.pack(">BBHII", 0x80, 96, (65500 + i) & 0xffff, i * size, 7)
+        datagrams.append(head + part.view("u1").reshape(-1, 4)[:, 1:].tobytes())
+    order = [i for i in range(len(datagrams)) if i not in (10, 60, 61)]
+    order.insert(30, 5)   # long ago
+    order.insert(80, 70)  # repeated
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        until = time.monotonic() + PATIENCE_S
+        while not ear.frames:  # the first until it is heard
+            assert time.monotonic() < until, ear.said()
+            sender.sendto(datagrams[0], ("127.0.0.1", port))
+            time.sleep(0.05)
+            if ear.pull.poll(0):
+                ear.listen(1)
+        for i in order[1:]:
+            sender.sendto(datagrams[i], ("127.0.0.1", port))
+        sender.sendto(datagrams[-1][:-1], ("127.0.0.1", port))
+        ear.listen(size * (len(datagrams) - 3))
+        ear.end(number=signal.SIGTERM)
+    wanted = [(0, samples[:10 * size]), (11 * size, samples[11 * size:60 * size]), (62 * size, samples[62 * size:])]
+    for (index, got), (there, sent) in zip(ear.runs(), wanted):
+        assert index == there and np.array_equal(got, sent), (index, there, got.shape)
+    assert len(ear.runs()) == 3 and "by the counter" in ear.said() and "is not whole samples" in ear.said(), ear.said()
+    assert "came late, twice or in another size" in ear.said()
+
+
+def try_time(folder):
+    """By the clock; by the stream; unknown; faster than it can be."""
+    samples = sea(2 * FS_HZ)
+    for option, first_ns in ((["--utc", "2026-01-31T12:00:00Z"], int(np.datetime64("2026-01-31T12:00:00", "ns").astype(int))),
+                             (["--utc", "0"], None)):
+        ear = Ear(folder, "-", *RAW, *option, stdin=subprocess.PIPE)
+        ear.tool.stdin.write(samples.tobytes())
+        ear.tool.stdin.close()
+        for index, utc_ns, _ in ear.end().frames:
+            assert utc_ns == (first_ns + index * SECOND // FS_HZ if first_ns else 0), (index, utc_ns)
+    ear = Ear(folder, "-", *RAW, stdin=subprocess.PIPE)
+    before_ns = time.time_ns()
+    ear.tool.stdin.write(samples[:256].tobytes())
+    ear.tool.stdin.flush()
+    ear.listen(256)
+    assert before_ns - 32 * SECOND // 1000 <= ear.frames[0][1] <= time.time_ns() - 32 * SECOND // 1000, ear.frames[0][:2]
+    ear.tool.stdin.write(np.tile(samples, (8, 1)).tobytes())
+    ear.tool.stdin.close()
+    assert "faster than they can have been taken" in ear.end().said(), ear.said()
+
+
+def try_mistakes(folder):
+    config = folder / "array.yaml"
+    config.write_text("schema: 1\narray: {id: 1, geometry: {line: {sensors: 4, spacing_m: 0.75}}}\nfs_hz: 8000\n"
+                      f"ingest: {{endpoints: [\"ipc://{folder}/in\"]}}\ncbf: {{band_hz: [400, 950]}}\n")
+    raw = folder / "sea.raw"
+    raw.write_bytes(sea(1000).tobytes())
+    for words, *arguments in (
+            (["one input is wanted"],),
+            (["--config, or --endpoint"], "-"),
+            (["is no input", "udp://ADDRESS:PORT"], "http://x:1", "-c", config),
+            (["is no input"], "tcp://x", "-c", config),
+            (["belong together"], raw, "-c", config, "--format", "s16le"),
+            (["--format", "s24le"], raw, "-c", config, "--format", "s12"),
+            (["four bytes", "S24_3LE"], raw, "-c", config, "--format", "S24_LE"),
+            (["OFFSET:BYTES"], raw, "-c", config, "--counter", "2:9:be"),
+            (["raw samples need --format"], raw, "-c", config),
+            (["no header"], "udp://127.0.0.1:9", "-c", config),
+            (["none.raw"], folder / "none.raw", "-c", config, *RAW),
+            (["3 channels, but the configuration has 4"], raw, "-c", config, *RAW),
+            (["4000 Hz, but the configuration has 8000"], raw, "-c", config, "--format", "s16le", "--channels", "4",
+             "--rate", "4000")):
+        done = subprocess.run([binaries / "sonar-feed", *map(str, arguments)], stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=PATIENCE_S)
+        assert done.returncode == 2 and all(word in done.stderr for word in words), (words, done)
+
+
+for name in sys.argv[2:] or [name[4:] for name in dir() if name.startswith("try_")]:
+    with tempfile.TemporaryDirectory(prefix="sonar-feed-") as place:
+        globals()[f"try_{name}"](pathlib.Path(place))
+        print(f"{name}: as it should be", flush=True)

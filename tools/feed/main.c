@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* sonar-feed: samples from a pipe or a socket as frames for the daemon. Exit codes: 0 the samples
+ * ended or it was stopped, 1 something failed while running, 2 usage or input. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "core/core.h"
+#include "ingest/frame.h"
+#include "options.h"
+#include "program.h"
+#include "source.h"
+#include "stream.h"
+#include "timing.h"
+
+static volatile sig_atomic_t stop;
+
+typedef struct options {
+    sim_stream_options stream;
+    const char *where, *format;
+    uint64_t channels, array_id; /* 0; UINT64_MAX: not given */
+    double rate_hz;              /* 0: not given */
+    uint64_t skip;
+    source_counter counter;
+    bool from_stream; /* the time: from utc_ns on (0: unknown), not by the clock */
+    int64_t utc_ns;
+} options;
+
+typedef struct run {
+    options options;
+    sonar_config *config; /* NULL: --endpoint and --array-id say it all */
+    source source;
+    sim_stream stream;
+    timing timing;
+    uint64_t index;       /* of the next sample */
+    float *rows, *counts; /* [frame][channel], [channel][frame] */
+} run;
+
+static run feed; /* the handler of signals has to find the source */
+
+static const char usage[] =
+    "Usage: sonar-feed INPUT --config FILE [--format TYPE --channels N --rate HZ] [options]\n"
+    "       sonar-feed INPUT --endpoint ADDRESS --array-id N ...\n"
+    "INPUT: - (standard input), a FIFO or file, tcp://HOST:PORT, tcp-listen://ADDRESS:PORT or\n"
+    "udp://ADDRESS:PORT (a multicast group is joined). Samples of all channels follow on each\n"
+    "other, raw as declared, or behind a header such as that of WAV\n"
+    "  -f, --format TYPE    u8, s8, s16le, s24le, s32le, f32le, f64le or the same with be;\n"
+    "                       default: as the header says. S16_LE, S24_3LE, S32_LE and FLOAT_LE\n"
+    "                       are ALSA's names of some\n"
+    "      --channels N     of raw samples\n"
+    "  -r, --rate HZ        of raw samples\n"
+    "      --skip N         bytes before the samples of each datagram (0)\n"
+    "      --counter OFFSET:BYTES:be|le  where a datagram's number is: lost ones are noticed\n"
+    "      --utc TIME       of the first sample, ISO 8601, the others by their number; 0:\n"
+    "                       unknown; default: the time of arrival, with the source's drift\n"
+    "  -c, --config FILE    the daemon's configuration: array, fs, endpoint\n"
+    "      --endpoint ADDRESS  where to connect to\n"
+    "      --array-id N     of the array\n"
+    "  -k, --key FILE       this tool's certificate, where CURVE is spoken\n"
+    "      --wait           wait for a slow receiver instead of losing frames, for a file\n"
+    "      --frame-samples N  samples per channel and frame (256)\n"
+    "      --epoch N        of the stream, from 1; default: the time now\n"
+    "      --summary FILE   counters of what was sent, as JSON\n"
+    "  -h, --help  -V, --version\n";
+
+/* ---- options --------------------------------------------------------------------------------- */
+
+static tool_answer take_utc(void *to, const char *value) {
+    options *o = to;
+    o->from_stream = true;
+    return !strcmp(value, "0") || sim_utc_parse(value, &o->utc_ns) ? TOOL_TAKEN : TOOL_REFUSED;
+}
+
+static tool_answer take_counter(void *to, const char *value) {
+    return source_counter_parse(value, &((options *)to)->counter) ? TOOL_TAKEN : TOOL_REFUSED;
+}
+
+/* ALSA's names. Its S24_LE has four bytes. */
+static tool_answer take_format(void *to, const char *value) {
+    static const char *const alsa[][2] = {{"S16_LE", "s16le"},
+                                          {"S24_3LE", "s24le"},
+                                          {"S32_LE", "s32le"},
+                                          {"FLOAT_LE", "f32le"},
+                                          {"FLOAT64_LE", "f64le"}};
+    options *o = to;
+    sim_raw raw;
+    char text[40];
+    o->format = value;
+    for (size_t i = 0; i < sizeof alsa / sizeof *alsa; i++)
+        if (!strcasecmp(value, alsa[i][0]))
+            o->format = alsa[i][1];
+    snprintf(text, sizeof text, "%.20s:1:1", o->format);
+    if (sim_raw_parse(text, &raw))
+        return TOOL_TAKEN;
+    if (strcasecmp(value, "S24_LE"))
+        return TOOL_REFUSED;
+    fprintf(stderr, "sonar-feed: ALSA's S24_LE has four bytes for 24 bits; arecord -f S24_3LE has "
+                    "three, which is s24le here, and arecord -f S32_LE is s32le\n");
+    return TOOL_EXPLAINED;
+}
+
+static const tool_option option[] = {
+    {"config", 'c', TOOL_TEXT, offsetof(sim_stream_options, config), 0, 0, NULL, NULL},
+    {"endpoint", 0, TOOL_OTHER, 0, 0, 0, sim_take_endpoint, "tcp://HOST:PORT or ipc://PATH"},
+    {"key", 'k', TOOL_TEXT, offsetof(sim_stream_options, key), 0, 0, NULL, NULL},
+    {"summary", 0, TOOL_TEXT, offsetof(sim_stream_options, summary), 0, 0, NULL, NULL},
+    {"wait", 0, TOOL_FLAG, offsetof(sim_stream_options, wait), 0, 0, NULL, NULL},
+    {"epoch", 0, TOOL_WHOLE, offsetof(sim_stream_options, epoch), 1, UINT32_MAX, NULL,
+     "a whole number from 1 to 4294967295"},
+    {"frame-samples", 0, TOOL_WHOLE, offsetof(sim_stream_options, frame_samples), 1,
+     SONAR_FRAME_MAX_SAMPLES, NULL, "a whole number from 1 to 1048576"},
+    {"format", 'f', TOOL_OTHER, 0, 0, 0, take_format,
+     "u8, s8, s16le, s24le, s32le, f32le, f64le or the same with be"},
+    {"channels", 0, TOOL_WHOLE, offsetof(options, channels), 1, 1024, NULL,
+     "a whole number from 1 to 1024"},
+    {"rate", 'r', TOOL_NUMBER, offsetof(options, rate_hz), 1e-3, 1e9, NULL,
+     "a number of Hz, 0.001 to 1e9,"},
+    {"skip", 0, TOOL_WHOLE, offsetof(options, skip), 0, 65535, NULL,
+     "a whole number from 0 to 65535"},
+    {"counter", 0, TOOL_OTHER, 0, 0, 0, take_counter,
+     "OFFSET:BYTES:be or le, such as 2:2:be of RTP,"},
+    {"utc", 0, TOOL_OTHER, 0, 0, 0, take_utc, "0 or a time such as 2026-01-31T12:00:00Z"},
+    {"array-id", 0, TOOL_WHOLE, offsetof(options, array_id), 0, UINT32_MAX, NULL,
+     "a whole number from 0 to 4294967295"},
+    {0}};
+
+static const tool self = {.name = "sonar-feed", .usage = usage, .option = option};
+
+/* Returns -1 to go on, or the exit code. */
+static int read_options(int argc, char **argv, options *o) {
+    *o = (options){
+        .stream = {.live = true, .frame_samples = 256, .digitisers = 1, .rank = UINT64_MAX},
+        .array_id = UINT64_MAX};
+    const int code = tool_read_options(&self, argc, argv, o);
+    if (code >= 0)
+        return code;
+    if (optind + 1 != argc)
+        return tool_wrong_usage(&self, "one input is wanted: - is standard input");
+    o->where = argv[optind];
+    if (!source_accepts(o->where))
+        return tool_wrong_usage(&self,
+                                "'%s' is no input; -, a file, tcp://HOST:PORT, "
+                                "tcp-listen://ADDRESS:PORT and udp://ADDRESS:PORT are",
+                                o->where);
+    if (!o->format != !o->channels || !o->format != !(o->rate_hz > 0))
+        return tool_wrong_usage(&self, "--format, --channels and --rate belong together");
+    if (!o->stream.config && !(o->stream.endpoint && o->array_id != UINT64_MAX))
+        return tool_wrong_usage(&self, "--config, or --endpoint and --array-id, is missing");
+    return -1;
+}
+
+/* ---- setting up ------------------------------------------------------------------------------ */
+
+static void on_signal(int number) {
+    (void)number;
+    stop = 1;
+    source_interrupt(&feed.source);
+}
+
+static sonar_code open_source(run *r, sonar_error *err) {
+    const options *o = &r->options;
+    source_spec spec = {.tool = self.name,
+                        .where = o->where,
+                        .skip = (size_t)o->skip,
+                        .counter = o->counter,
+                        .stop = &stop};
+    char text[80];
+    if (o->format) {
+        snprintf(text, sizeof text, "%s:%" PRIu64 ":%.17g", o->format, o->channels, o->rate_hz);
+        sim_raw_parse(text, &spec.raw);
+    }
+    return source_open(&r->source, &spec, err);
+}
+
+static sonar_code check(const run *r, sonar_error *err) {
+    const sonar_config *c = r->config;
+    const sim_recording_info *info = &r->source.info;
+    if (c && info->channels != c->channels)
+        return sonar_fail(err, SONAR_EINVAL, r->options.where,
+                          "%zu channels, but the configuration has %zu; array.channel_count says "
+                          "how many come, array.channels which of them are sensors",
+                          info->channels, c->channels);
+    if (c && fabs(info->fs_hz / c->fs_hz - 1) > 1e-6)
+        return sonar_fail(err, SONAR_EINVAL, r->options.where,
+                          "%g Hz, but the configuration has %g Hz: fs_hz there has to be the rate "
+                          "that comes; nothing is resampled",
+                          info->fs_hz, c->fs_hz);
+    return SONAR_OK;
+}
+
+static sonar_code connect_daemon(run *r, sonar_error *err) {
+    const options *o = &r->options;
+    const sim_recording_info *info = &r->source.info;
+    const uint64_t array_id = o->array_id != UINT64_MAX ? o->array_id : r->config->array_id;
+    const sim_sender_spec about = {.array_id = (uint32_t)array_id,
+                                   .channels = info->channels,
+                                   .digitisers = 1,
+                                   .frame_samples = o->stream.frame_samples,
+                                   .format = info->format,
+                                   .layout = SONAR_FRAME_INTERLEAVED,
+                                   .fs_hz = info->fs_hz};
+    sonar_code code = sim_stream_open(&r->stream, err);
+    if (!code)
+        code = sim_stream_connect(&r->stream, &about, err);
+    if (!code)
+        code = sim_stream_begin(&r->stream, err);
+    r->rows = sonar_alloc(info->channels * o->stream.frame_samples, sizeof *r->rows);
+    r->counts = sonar_alloc(info->channels * o->stream.frame_samples, sizeof *r->counts);
+    if (!code && (!r->rows || !r->counts))
+        code = sonar_fail(err, SONAR_ENOMEM, o->where, "out of memory for a frame");
+    return code;
+}
+
+/* ---- feeding --------------------------------------------------------------------------------- */
+
+static void turn_round(const run *r, size_t samples) {
+    const size_t channels = r->source.info.channels;
+    for (size_t i = 0; i < samples; i++)
+        for (size_t ch = 0; ch < channels; ch++)
+            r->counts[ch * samples + i] = r->rows[i * channels + ch];
+}
+
+/* The next sample is the one that comes `lost` samples later, and the time is that of now. */
+static void go_to(run *r, uint64_t lost) {
+    r->index += lost;
+    sim_stream_seek(&r->stream, false, r->index, timing_utc(&r->timing, r->index), 0);
+}
+
+static void say_lost(const run *r, uint64_t lost, const char *how) {
+    if (lost)
+        fprintf(stderr, "%s: %" PRIu64 " samples (%.3f s) were lost before they came here, %s\n",
+                self.name, lost, (double)lost / r->source.info.fs_hz, how);
+}
+
+static sonar_code pass_on(run *r, const source_piece *piece, sonar_error *err) {
+    const int64_t now_ns = sonar_utc_ns();
+    uint64_t lost = piece->lost, late;
+    if (piece->renewed)
+        lost += timing_pause(&r->timing, r->index + piece->samples, now_ns);
+    say_lost(r, lost, piece->renewed ? "by the time without a connection" : "by the counter");
+    const bool early = r->timing.early;
+    const bool moved = timing_note(&r->timing, r->index + lost + piece->samples, now_ns, &late);
+    say_lost(r, late, "by the clock");
+    if (r->timing.early && !early)
+        fprintf(stderr,
+                "%s: samples come faster than they can have been taken: from here on they count "
+                "by their number; --utc TIME tells their time, --wait loses none\n",
+                self.name);
+    if (lost + late || moved)
+        go_to(r, lost + late);
+    turn_round(r, piece->samples);
+    if (!sim_stream_send(&r->stream, r->counts, piece->samples, err))
+        return err->code;
+    r->index += piece->samples;
+    return SONAR_OK;
+}
+
+static sonar_code pump(run *r, sonar_error *err) {
+    const options *o = &r->options;
+    source_piece piece = {.samples = 1};
+    sonar_code code = SONAR_OK;
+    r->timing = timing_begin(r->source.info.fs_hz, !o->from_stream, o->utc_ns);
+    go_to(r, 0);
+    while (!code && !stop && piece.samples) {
+        code = source_read(&r->source, r->rows, o->stream.frame_samples, &piece, err);
+        if (!code && piece.samples)
+            code = pass_on(r, &piece, err);
+    }
+    return code;
+}
+
+static void say_end(const run *r) {
+    const double ppm = timing_drift_ppm(&r->timing);
+    if (r->source.strays)
+        fprintf(stderr, "%s: %" PRIu64 " datagrams came late, twice or in another size\n",
+                self.name, r->source.strays);
+    if (isfinite(ppm))
+        fprintf(stderr, "%s: the source's clock was %.1f ppm %s than this machine's\n", self.name,
+                fabs(ppm), ppm < 0 ? "slower" : "faster");
+}
+
+static int run_all(run *r) {
+    sonar_error err = {0};
+    if (r->options.stream.config && !sim_load_config(r->options.stream.config, &r->config))
+        return SIM_STREAM_WRONG_USAGE;
+    r->stream = (sim_stream){
+        .tool = self.name, .options = &r->options.stream, .config = r->config, .stop = &stop};
+    sonar_code code = open_source(r, &err);
+    if (!code && !stop)
+        code = check(r, &err);
+    if (!code && !stop)
+        code = connect_daemon(r, &err);
+    if (code == SONAR_EUNAVAILABLE && stop)
+        return EXIT_SUCCESS; /* asked to leave */
+    if (!code && !stop)
+        code = pump(r, &err);
+    say_end(r);
+    return code ? sim_complain(self.name, &err) : EXIT_SUCCESS;
+}
+
+int main(int argc, char **argv) {
+    program_begin("sonar-feed");
+    run *r = &feed;
+    r->source.fd = -1;
+    int code = read_options(argc, argv, &r->options);
+    if (code >= 0)
+        return code;
+    const struct sigaction action = {.sa_handler = on_signal}; /* no SA_RESTART */
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    r->source = (source){.listener = -1, .datagrams = -1, .fd = -1, .writer = -1};
+    code = run_all(r);
+    sim_stream_close(&r->stream, stop ? 0 : 10000);
+    source_close(&r->source);
+    sonar_config_destroy(r->config);
+    free(r->rows);
+    free(r->counts);
+    return code;
+}
