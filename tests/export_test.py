@@ -96,7 +96,7 @@ def main():
         assert np.allclose(read_hdf5(folder / "pa.hdf5"), pascals, rtol=1e-6)
 
         expect("there already", export(whole, folder / "a.wav"), 2, "a.wav", "exists")
-        expect("there already", export(whole, folder / "a.h5"), 2, "a.h5", "there already")
+        expect("there already", export(whole, folder / "a.h5"), 2, "a.h5", "exists already")
         assert np.array_equal(read_hdf5(folder / "a.h5"), counts)
         expect("ending", export(whole, folder / "a.mp3"), 2, ".wav, .rf64, .h5 and .hdf5")
         gap = record(folder, "gap", counts, "ri16_le")

@@ -97,7 +97,7 @@ Test(programs, wrong_command_lines_are_explained) {
         {"sonar-replay --side-by-sied", "did you mean --side-by-side?"},
         {"sonar-replay a b", "--config, or"},
         {"sonar-replay a.sonar-spectra", "--output or --config"},
-        {"sonar-replay a.sonar-spectra --output tcp://10.0.0.1:1", "in the clear"},
+        {"sonar-replay a.sonar-spectra --output tcp://10.0.0.1:1", "not encrypted"},
         {"sonar-replay a", "--array-id"},
         {"sonar-replay /no/such.wav " DEMO, "/no/such.wav"},
         {"sonar-replay a " DEMO " --loop 0", "forever"},
