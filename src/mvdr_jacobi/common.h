@@ -22,8 +22,8 @@ static inline size_t mvdr_pad(size_t count, size_t multiple) {
     return (count + multiple - 1) / multiple * multiple;
 }
 
-/* What is solved: the Gram matrix of the snapshots, where these are at most half as many as the
- * sensors, or the covariance of the sensors. Fixed when the stage is made, whatever is masked. */
+/* What is solved: the Gram matrix of the snapshots if there are at most half as many as sensors,
+ * else the covariance of the sensors. Fixed when the stage is created; masks do not change it. */
 typedef struct mvdr_shape {
     bool by_snapshots;
     size_t each;  /* columns that a snapshot brings: 2 with forward-backward averaging */
@@ -56,8 +56,8 @@ static inline bool mvdr_has_vectors(const sonar_mvdr_spec *spec) {
  * eigenvectors. (With forgetting the loading fades with the snapshots.) */
 bool mvdr_can_follow(const sonar_mvdr_spec *spec);
 
-/* Whether MUSIC has to find eigenvectors for itself, in windows that want it: the spectrum is then
- * the same whether anybody wants MUSIC or not. */
+/* Whether MUSIC has to find its own eigenvectors, in windows that want it. The spectrum is then the
+ * same with and without MUSIC. */
 static inline bool mvdr_music_decomposes(const sonar_mvdr_spec *spec) {
     return spec->music && !mvdr_has_vectors(spec);
 }

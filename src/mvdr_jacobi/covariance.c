@@ -109,7 +109,7 @@ void mvdr_refresh(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
     *loudest = mvdr_trace(r, sensors);
 }
 
-/* Element (i, j) of a Hermitian matrix of which the lower triangle is there. */
+/* Element (i, j) of a Hermitian matrix whose lower triangle is stored. */
 static void element(double *r, size_t i, size_t j, double *re, double *im) {
     const double *at = i >= j ? mvdr_at(r, i, j) : mvdr_at(r, j, i);
     *re = at[0];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * cuSOLVER's batched eigensolver as another way to eigenvectors. The library is loaded when this
- * way is wanted, so that the plugin runs where there is none.
+ * cuSOLVER's batched eigensolver as another way to eigenvectors. The library is loaded only if this
+ * way is wanted, so that the plugin also runs without it.
  */
 #ifndef SONAR_MVDR_JACOBI_CUSOLVER_CUDA_CUH
 #define SONAR_MVDR_JACOBI_CUSOLVER_CUDA_CUH
@@ -120,8 +120,8 @@ inline sonar_code cusolver_run(const cusolver *s, cudaStream_t stream, sonar_err
                           "XsyevBatched", err);
 }
 
-/* Of large orders the solver waits for its own results, of which there is no recording: release
- * 12.0.4 does so somewhere above 512. */
+/* For large orders the solver waits for its own results, which cannot be recorded: release 12.0.4
+ * does so somewhere above 512. */
 inline bool cusolver_records(const cusolver *s, cudaStream_t stream) {
     cudaGraph_t graph = NULL;
     if (cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal) != cudaSuccess)

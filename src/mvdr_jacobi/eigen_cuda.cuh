@@ -55,7 +55,7 @@ __device__ inline complex64 w_of(complex64 v, complex64 p, double tau, double ha
     return {tau * p.re - half * v.re, tau * p.im - half * v.im};
 }
 
-/* a - v conj(w) - w conj(v), of which v and w belong to a's row and vc and wc to its column. */
+/* a - v conj(w) - w conj(v); v and w belong to a's row, vc and wc to its column. */
 __device__ inline complex64 change(complex64 a, complex64 v, complex64 w, complex64 vc,
                                    complex64 wc) {
     add_product(a, {-v.re, -v.im}, conj(wc));

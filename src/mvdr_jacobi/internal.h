@@ -55,7 +55,8 @@ MVDR_INLINE double mvdr_add_lanes(const mvdr_lanes *v) {
            ((part[1] + part[5]) + (part[3] + part[7]));
 }
 
-/* Element by element, of which compilers make better code than of a converted vector. */
+/* Element by element, because compilers generate better code for this than for a converted
+ * vector. */
 MVDR_INLINE void mvdr_widen(const float *from, mvdr_lanes *to) {
     double wide[MVDR_LANES];
     for (size_t lane = 0; lane < MVDR_LANES; lane++)
@@ -311,7 +312,7 @@ typedef struct mvdr_stage {
 
 void mvdr_scratch_lay_out(const mvdr_stage *stage, mvdr_scratch *scratch, sonar_arena *arena);
 
-/* Snapshot `index` of those that arrived. */
+/* Snapshot `index` of those that this window brings. */
 const sonar_c32 *mvdr_arrival(const mvdr_stage *stage, size_t index, size_t bin);
 bool mvdr_finite(const sonar_c32 *x, size_t count);
 /* A column of the ring, [re, im][ld]. */
@@ -324,7 +325,7 @@ void mvdr_take(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch);
  * returns true. */
 void mvdr_store(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch);
 bool mvdr_sum(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch);
-/* Snapshots of those that arrived that there is no slot for. */
+/* Number of snapshots of this window that have no slot. */
 size_t mvdr_skipped(const mvdr_stage *stage);
 /* After all bins have: moves on by the snapshots that arrived. */
 void mvdr_advance(mvdr_stage *stage);

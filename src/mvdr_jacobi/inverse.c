@@ -195,7 +195,7 @@ static bool load_by_trace(const mvdr_stage *stage, double trace, double count, m
            mvdr_plainly_loaded(spec, load->delta, trace);
 }
 
-/* M after this window's snapshots, close enough to loading with delta; false: there is none. */
+/* Whether M exists after this window's snapshots and is close enough to loading with delta. */
 static bool have(mvdr_stage *stage, size_t bin, size_t count, double delta, mvdr_scratch *scratch) {
     mvdr_inverse *inverse = &stage->inverse[bin];
     const double weight = scratch->root[0] * scratch->root[0];

@@ -70,7 +70,7 @@ mvdr_choices mvdr_choices_of(const sonar_mvdr_spec *spec, const sonar_host *host
 bool mvdr_route_exists(const sonar_mvdr_spec *spec, mvdr_place place, const mvdr_choices *choices,
                        mvdr_route_id id);
 
-/* Of a window that wants these, before anything is known of its bins. */
+/* The problem of a window with these wants, before anything is known of its bins. */
 mvdr_problem mvdr_problem_of(const sonar_mvdr_spec *spec, const mvdr_wants *wants,
                              mvdr_place place);
 

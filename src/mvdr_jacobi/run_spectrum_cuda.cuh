@@ -60,15 +60,15 @@ inline sonar_code decompose(const mvdr_stage *stage, const sonar_queue *queue, s
                                  : decompose_by_jacobi(stage, false, queue->stream, err);
 }
 
-/* Whether a window that wants these updates the inverses. */
+/* Whether a window with these wants updates the inverses. */
 inline bool updates(const mvdr_stage *stage, const mvdr_wants &wants) {
     const mvdr_problem window = mvdr_problem_of(&stage->view.spec, &wants, MVDR_ON_GPU);
     return mvdr_route_of(&window, MVDR_ON_GPU, &stage->choices) == MVDR_ROUTE_UPDATE;
 }
 
-/* The view for a window that wants these, by the route of bins whose inverse is not updated.
- * Without any of its matrices, a solving block's shared memory is of use for eigenvalues alone, and
- * else it is better left to the cache. */
+/* The view for a window with these wants, by the route of bins whose inverse is not updated. If a
+ * solving block's shared memory does not hold its matrix, the memory is useful only for eigenvalues
+ * or eigenvectors; otherwise it is left to the L1 cache. */
 inline mvdr::view window_of(const mvdr_stage *stage, const mvdr_wants &wants) {
     mvdr::view v = stage->view;
     mvdr_problem window = mvdr_problem_of(&v.spec, &wants, MVDR_ON_GPU);

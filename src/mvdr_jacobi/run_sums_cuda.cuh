@@ -105,7 +105,7 @@ inline sonar_code project_many(const mvdr_stage *stage, const mvdr::points &p,
     return CUDA_LAUNCHED(where, "fold_projections", err);
 }
 
-/* All snapshots' projections on points of which nothing is kept. */
+/* Projections of all snapshots on points that are not kept. */
 inline sonar_code project_points(const mvdr_stage *stage, const mvdr::points &p,
                                  cudaStream_t stream, sonar_error *err) {
     const mvdr::view *v = &stage->view;

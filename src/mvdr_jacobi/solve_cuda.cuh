@@ -156,8 +156,8 @@ struct solution {
         __syncthreads();
     }
 
-    /* X and the level by the loading that is there, unless X is; false where rounding hides the
-     * level. */
+    /* Computes X, unless it exists, and the level from the present loading; false if rounding hides
+     * the level. */
     __device__ bool by_inverse(double *level) const {
         const bin_state &state = v.bin[bin];
         const double zeros = (double)m - weights.count * v.images;
@@ -181,7 +181,7 @@ struct solution {
         return level_by_eigenvalues(v, weights, r.d, to->delta);
     }
 
-    /* Loading from eigenvectors, which are there, and their weights; returns the level. */
+    /* Computes loading and weights from the existing eigenvectors; returns the level. */
     __device__ double by_vectors(const room &r, loaded *to, outcome *made,
                                  uint32_t *sources) const {
         __shared__ uint32_t counted;
@@ -211,8 +211,7 @@ struct solution {
     }
 };
 
-/* Which bins are decomposed: those that are to be solved, or those that have been, for MUSIC, or
- * all. */
+/* Which bins are decomposed: unsolved ones, or for MUSIC solved ones, or all. */
 enum class bins_of { UNSOLVED, SOLVED, ALL };
 
 /* For the eigensolvers, which take all bins in matrices of one order: a bin's matrix as it is

@@ -28,8 +28,8 @@ struct chunk {
 
 /* ---- what is fetched ------------------------------------------------------------------------- */
 
-/* 16 bytes to shared memory, past the cache that other multiprocessors' writes do not reach; zeros
- * where there is nothing. They are there after wait_for_copies. */
+/* 16 bytes to shared memory, bypassing the L1 cache, which other multiprocessors' writes do not
+ * reach; zeros if `any` is false. The copy is complete after wait_for_copies. */
 __device__ inline void copy_later(void *to, const void *from, bool any) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
@@ -50,7 +50,7 @@ __device__ inline void end_copies() {
 #endif
 }
 
-/* All of this thread's groups but the last LAST are there. */
+/* Waits until all of this thread's groups of copies are complete, except the last LAST. */
 template <int LAST> __device__ inline void wait_for_copies() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
     asm volatile("cp.async.wait_group %0;" ::"n"(LAST) : "memory");

@@ -26,7 +26,7 @@ struct bin_state {
     mvdr_pair products; /* sum of the products with the next bin, up to a factor */
     double share;       /* block: number of snapshots; forgetting: sum of the weights */
     double offset;      /* steered that many bins above its centre */
-    uint32_t tonal;     /* because a tone is there */
+    uint32_t tonal;     /* 1: for a tone that dominates the bin */
     /* of the last solution, in unit^2/Hz */
     double delta;   /* loading of the factor; 0: no data, P = 0 */
     double most;    /* largest eigenvalue, or the trace where that is not known */
@@ -46,7 +46,8 @@ struct bin_state {
     double divisor;          /* of the sums */
     double trace, snapshots; /* of R; effective ones, with their images */
     double asked;            /* loading by the rule, 0: not known; */
-    bool fallback, factored; /* the trace replaces it; the inverse factor is there */
+    bool fallback, factored; /* fallback: the trace rule is used instead; factored: the inverse
+                                factor exists */
 };
 
 /* What a bin keeps of the streaming inverse M (inverse.h); a reset clears it. */
@@ -131,7 +132,7 @@ struct view {
     double *descending;      /* [bin][most] Jacobi's eigenvalues */
     jacobi_record *record;   /* [bin] */
     uint32_t *decomposed;    /* [bin] 1: to be decomposed by Jacobi's method in this window */
-    uint32_t *kept;          /* [bin] 1: eigenvectors are there from which the method may begin */
+    uint32_t *kept;          /* [bin] 1: eigenvectors exist from which the method may begin */
     const int *failed;       /* [bin] not 0: cuSOLVER's method did not converge */
     double *inverse;         /* [bin][most] with eigenvectors: 1 / (d + delta) of each column */
     complex64 *signal;       /* MUSIC: [bin][most][most] its eigenvectors, or those in factor */
@@ -144,7 +145,7 @@ struct view {
     float *info;        /* [bin][SONAR_MVDR_INFO_FIELDS] */
     float *eigenvalue;  /* [bin][modes] */
     uint32_t modes;     /* sonar_mvdr_modes */
-    uint32_t *unsolved; /* [bin] not 0: snapshots or parameters have come since the last solution */
+    uint32_t *unsolved; /* [bin] not 0: snapshots or parameters changed since the last solution */
     bin_state *bin;
     ring_state *ring;
     agenda *listed;       /* NULL: no window takes a route with "-grid" */

@@ -35,9 +35,9 @@ struct mvdr_stage {
     uint8_t *used;           /* [sensor] of the last parameters */
     uint64_t version, far_made, near_made; /* of these, and of their tables */
     bool versioned, forgotten;
-    bool changed;      /* new parameters have come: tones are looked at again */
+    bool changed;      /* the parameters have changed: tones are searched again */
     bool mask_changed; /* and the sensors in use are others: their sums begin again */
-    bool stale;        /* the sums are of other sensors or turns */
+    bool stale;        /* the sums belong to other sensors or turns */
     size_t held;       /* sensors that have snapshots here: joined, none have */
     uint32_t arrived;  /* a part: snapshots of the last execute, until join */
     /* of this execute: */

@@ -88,7 +88,7 @@ MVDR_BOTH static inline mvdr_tone mvdr_tone_of(const sonar_mvdr_tones *tones, mv
         return none;
     double root = sqrt(fmax(sum * sum - 4 * rest * det, 0.0));
     double most = (sum + root) / (2 * rest), least = 2 * det / (sum + root);
-    double floor = fmax(least, 1e-14 * most); /* as far as float32 can tell */
+    double floor = fmax(least, 1e-14 * most); /* the resolution of float32 */
     double u = 2 * sqrt(most * floor) / (most + floor);
     double angle = 0.5 * atan2(2 * (p.cross - c * least), p.lower - p.upper);
     double place = mvdr_tone_place(tones, angle);

@@ -45,7 +45,7 @@ static bool is_name_character(char c) {
            (c && strchr("$-_@.&+/", c));
 }
 
-/* The word's bytes, 0 if there is none. */
+/* Number of the word's bytes, 0 if there is no word. */
 static size_t take_word(reader *r, const char **word) {
     *word = r->at;
     while (r->at < r->end && is_name_character(*r->at))
