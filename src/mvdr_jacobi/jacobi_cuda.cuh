@@ -94,6 +94,17 @@ __device__ inline void load_b(fragment_b &b, const complex64 *from, size_t ld, u
     }
 }
 
+/* Each element of four tiles side by side: its row, its column and its sum. */
+template <typename TAKE>
+__device__ inline void each_element(const fragment_c (&c)[4], uint32_t row, uint32_t column,
+                                    TAKE take) {
+#pragma unroll
+    for (uint32_t j = 0; j < 4; j++)
+#pragma unroll
+        for (unsigned e = 0; e < 4; e++)
+            take(row + c_row(e), column + 8 * j + c_column(e), complex64{c[j].re[e], c[j].im[e]});
+}
+
 /* ---- X from the matrix ----------------------------------------------------------------------- */
 
 constexpr uint32_t TILE_ROWS_64 = 64, TILE_COLUMNS_32 = 32;
@@ -133,18 +144,14 @@ __device__ inline void product_of(const jacobi_batch &b, uint32_t matrix, uint32
             multiply(c[j], left, right);
         }
     }
-#pragma unroll
-    for (uint32_t j = 0; j < 4; j++)
-#pragma unroll
-        for (unsigned e = 0; e < 4; e++) {
-            const uint32_t p = row + c_row(e), q = column + 8 * j + c_column(e);
-            const complex64 value = {c[j].re[e],
-                                     WHAT == BETWEEN_VECTORS && p == q ? 0 : c[j].im[e]};
-            if (WHAT != BETWEEN_VECTORS || p >= q)
-                to[(size_t)q * n + p] = value;
-            if (WHAT == BETWEEN_VECTORS && p > q)
-                to[(size_t)p * n + q] = conj(value);
-        }
+    each_element(c, row, column, [=](uint32_t p, uint32_t q, complex64 value) {
+        if (WHAT == BETWEEN_VECTORS && p == q)
+            value.im = 0;
+        if (WHAT != BETWEEN_VECTORS || p >= q)
+            to[(size_t)q * n + p] = value;
+        if (WHAT == BETWEEN_VECTORS && p > q)
+            to[(size_t)p * n + q] = conj(value);
+    });
 }
 
 /* Of matrices that begin from vectors; the factor of the others is X itself. A block 64 rows and 32
@@ -279,16 +286,11 @@ __device__ __noinline__ void update_panel(complex64 *a, uint32_t n, uint32_t fir
                 multiply(c[j], left, right);
             }
         }
-#pragma unroll
-        for (uint32_t j = 0; j < 4; j++)
-#pragma unroll
-            for (unsigned e = 0; e < 4; e++) {
-                const uint32_t p = row + c_row(e), q = first + 8 * j + c_column(e);
-                if (p >= q) { /* beyond its diagonal stays the matrix */
-                    complex64 *at = a + (size_t)q * n + p;
-                    *at = {at->re + c[j].re[e], at->im + c[j].im[e]};
-                }
-            }
+        each_element(c, row, first, [=](uint32_t p, uint32_t q, complex64 sum) {
+            complex64 *at = a + (size_t)q * n + p;
+            if (p >= q) /* beyond its diagonal stays the matrix */
+                *at = {at->re + sum.re, at->im + sum.im};
+        });
     }
 }
 

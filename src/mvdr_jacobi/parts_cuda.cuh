@@ -40,6 +40,13 @@ __device__ inline complex64 get(const double *row, uint32_t at) {
 
 /* ---- a part ---------------------------------------------------------------------------------- */
 
+/* All threads call; the first one writes. */
+__device__ inline void give(const view &v, mvdr_pair p, double *to) {
+    if (threadIdx.x == 0)
+        to[0] = p.lower, to[1] = p.upper, to[2] = p.cross, to[3] = v.n;
+    __syncthreads();
+}
+
 /* Of every new snapshot. One block of threads a bin and arrival. */
 __global__ void give_products(view v, arrivals in, part_products out) {
     const uint32_t bin = blockIdx.x;
@@ -47,11 +54,7 @@ __global__ void give_products(view v, arrivals in, part_products out) {
         mvdr_pair p = {0, 0, 0};
         if (v.tones && bin + 1 < v.spec.bins)
             p = pair_of(v, in.at(i, bin), in.at(i, bin + 1));
-        if (threadIdx.x == 0) {
-            double *to = out.at(i, bin);
-            to[0] = p.lower, to[1] = p.upper, to[2] = p.cross, to[3] = v.n;
-        }
-        __syncthreads();
+        give(v, p, out.at(i, bin));
     }
 }
 
@@ -62,11 +65,7 @@ __global__ void give_products_of_block(view v, part_products out) {
         mvdr_pair p = {0, 0, 0};
         if (v.tones && bin + 1 < v.spec.bins && slot < v.ring->filled)
             p = pair_of(v, snapshot_of(v, bin, slot), snapshot_of(v, bin + 1, slot));
-        if (threadIdx.x == 0) {
-            double *to = out.at(slot, bin);
-            to[0] = p.lower, to[1] = p.upper, to[2] = p.cross, to[3] = v.n;
-        }
-        __syncthreads();
+        give(v, p, out.at(slot, bin));
     }
 }
 

@@ -9,6 +9,25 @@
 
 namespace mvdr::host {
 
+/* ---- parts of the sensors, added in their order ---------------------------------------------- */
+
+inline sonar_code fold_sums_of(const mvdr::view *v, const mvdr::slots &rows,
+                               const mvdr::parts &parts, cudaStream_t stream, sonar_error *err) {
+    const size_t items = v->spec.bins * rows.count * v->columns;
+    mvdr::fold_sums<<<blocks_for(items, 128), 128, 0, stream>>>(*v, rows, parts);
+    return CUDA_LAUNCHED(where, "fold_sums", err);
+}
+
+inline sonar_code fold_projections_of(const mvdr::view *v, const mvdr::points &p,
+                                      const mvdr::slots &rows, const mvdr::parts &parts, bool stale,
+                                      cudaStream_t stream, sonar_error *err) {
+    const size_t items = v->spec.bins * rows.count * v->images * p.count;
+    mvdr::fold_projections<<<blocks_for(items, 128), 128, 0, stream>>>(*v, p, rows, parts, stale);
+    return CUDA_LAUNCHED(where, "fold_projections", err);
+}
+
+/* ---- by the number of snapshots -------------------------------------------------------------- */
+
 /* Of a few new snapshots. */
 inline sonar_code add_few(const mvdr_stage *stage, const mvdr::slots &rows, cudaStream_t stream,
                           sonar_error *err) {
@@ -23,9 +42,7 @@ inline sonar_code add_few(const mvdr_stage *stage, const mvdr::slots &rows, cuda
     sonar_code code = CUDA_LAUNCHED(where, "few_sums", err);
     if (code)
         return code;
-    mvdr::fold_sums<<<blocks_for((size_t)bins * rows.count * v->columns, 128), 128, 0, stream>>>(
-        *v, rows, stage->few);
-    if ((code = CUDA_LAUNCHED(where, "fold_sums", err)) != SONAR_OK)
+    if ((code = fold_sums_of(v, rows, stage->few, stream, err)) != SONAR_OK)
         return code;
     const dim3 looks(blocks_for(p->count, mvdr::LOOK_WARPS * mvdr::LOOK_DIRECTIONS),
                      blocks_for((size_t)bins * v->images, mvdr::LOOK_ROWS),
@@ -36,10 +53,7 @@ inline sonar_code add_few(const mvdr_stage *stage, const mvdr::slots &rows, cuda
         mvdr::few_projections<false><<<looks, 256, 0, stream>>>(*v, *p, rows, stage->few);
     if ((code = CUDA_LAUNCHED(where, "few_projections", err)) != SONAR_OK)
         return code;
-    const size_t items = (size_t)bins * rows.count * v->images * p->count;
-    mvdr::fold_projections<<<blocks_for(items, 128), 128, 0, stream>>>(*v, *p, rows, stage->few,
-                                                                       false);
-    return CUDA_LAUNCHED(where, "fold_projections", err);
+    return fold_projections_of(v, *p, rows, stage->few, false, stream, err);
 }
 
 /* Of several. */
@@ -55,9 +69,7 @@ inline sonar_code add_several(const mvdr_stage *stage, const mvdr::slots &rows, 
     sonar_code code = CUDA_LAUNCHED(where, "several_sums", err);
     if (code)
         return code;
-    mvdr::fold_sums<<<blocks_for((size_t)bins * rows.count * v->columns, 128), 128, 0, stream>>>(
-        *v, rows, stage->few);
-    if ((code = CUDA_LAUNCHED(where, "fold_sums", err)) != SONAR_OK)
+    if ((code = fold_sums_of(v, rows, stage->few, stream, err)) != SONAR_OK)
         return code;
     const dim3 looks(blocks_for(p->count, wide), blocks_for(bins, mvdr::SEVERAL_BINS),
                      blocks_for((size_t)v->images * rows.count, mvdr::SEVERAL) * stage->few.count);
@@ -67,10 +79,7 @@ inline sonar_code add_several(const mvdr_stage *stage, const mvdr::slots &rows, 
         mvdr::several_projections<false><<<looks, threads, 0, stream>>>(*v, *p, rows, stage->few);
     if ((code = CUDA_LAUNCHED(where, "several_projections", err)) != SONAR_OK)
         return code;
-    const size_t items = (size_t)bins * rows.count * v->images * p->count;
-    mvdr::fold_projections<<<blocks_for(items, 128), 128, 0, stream>>>(*v, *p, rows, stage->few,
-                                                                       false);
-    return CUDA_LAUNCHED(where, "fold_projections", err);
+    return fold_projections_of(v, *p, rows, stage->few, false, stream, err);
 }
 
 inline sonar_code add_many(const mvdr_stage *stage, const mvdr::slots &rows, cudaStream_t stream,
@@ -82,9 +91,7 @@ inline sonar_code add_many(const mvdr_stage *stage, const mvdr::slots &rows, cud
     sonar_code code = CUDA_LAUNCHED(where, "many_sums", err);
     if (code)
         return code;
-    const size_t items = v->spec.bins * rows.count * v->columns;
-    mvdr::fold_sums<<<blocks_for(items, 128), 128, 0, stream>>>(*v, rows, stage->many);
-    return CUDA_LAUNCHED(where, "fold_sums", err);
+    return fold_sums_of(v, rows, stage->many, stream, err);
 }
 
 /* `stale`: of the bins alone whose steering has changed. */
@@ -99,10 +106,7 @@ inline sonar_code project_many(const mvdr_stage *stage, const mvdr::points &p,
     sonar_code code = CUDA_LAUNCHED(where, "many_projections", err);
     if (code)
         return code;
-    const size_t items = v->spec.bins * rows.count * v->images * p.count;
-    mvdr::fold_projections<<<blocks_for(items, 128), 128, 0, stream>>>(*v, p, rows, stage->many,
-                                                                       stale);
-    return CUDA_LAUNCHED(where, "fold_projections", err);
+    return fold_projections_of(v, p, rows, stage->many, stale, stream, err);
 }
 
 /* Projections of all snapshots on points that are not kept. */
@@ -125,10 +129,7 @@ inline sonar_code project_points(const mvdr_stage *stage, const mvdr::points &p,
     const sonar_code code = CUDA_LAUNCHED(where, "few_points", err);
     if (code)
         return code;
-    const size_t items = v->spec.bins * v->columns * p.count;
-    mvdr::fold_projections<<<blocks_for(items, 128), 128, 0, stream>>>(*v, p, all, stage->many,
-                                                                       false);
-    return CUDA_LAUNCHED(where, "fold_projections", err);
+    return fold_projections_of(v, p, all, stage->many, false, stream, err);
 }
 
 inline sonar_code measure(const mvdr_stage *stage, const mvdr::points &p, bool stale, bool own,
