@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* The conformance suite of the beamformer on the CPU, and on a fake device, which shows that the
  * suite itself waits where necessary. */
+#include <malloc.h>
 #include <criterion/criterion.h>
 #include <math.h>
 #include <string.h>
@@ -88,6 +89,36 @@ Test(cbf, an_instruction_set_that_no_kernel_has_is_an_error) {
     cr_assert(strstr(err.text, "this processor cannot run kernels for x"), "%s", err.text);
     site_take(NULL);
 }
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+/* Of the heap, which a memory checker replaces; to the rounding of some ten allocations. */
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+static size_t in_use(void) {
+    const struct mallinfo2 heap = mallinfo2();
+    return heap.uordblks + heap.hblkhd;
+}
+
+Test(cbf, memory_is_what_the_specification_says) {
+    static const sonar_cbf_spec specs[] = {{300, 181, 0, 8000, 512, 0, 257, 3, 200, 1, false},
+                                           {1000, 90, 3, 8000, 512, 10, 200, 12, 100, 4, false},
+                                           {5, 7, 1, 8000, 64, 0, 33, 3, 7, 1, true}};
+    for (size_t i = 0; i < sizeof specs / sizeof *specs; i++)
+        for (size_t workers = 1; workers <= 4; workers += 3) {
+            sonar_host host = *sonar_host_serial();
+            sonar_error err = {0};
+            void *stage;
+            host.workers = workers;
+            const size_t before = in_use();
+            cr_assert(!sonar_cbf_cpu.create(&specs[i], &host, &stage, &err), "%s", err.text);
+            const double taken = (double)(in_use() - before);
+            const double said = sonar_cbf_bytes(&specs[i], workers);
+            cr_expect(fabs(taken - said) < 16384, "%zu, %zu workers: %g bytes, said were %g", i,
+                      workers, taken, said);
+            sonar_cbf_cpu.destroy(stage);
+        }
+}
+#endif
 
 /* ---- parts of an array ----------------------------------------------------------------------- */
 

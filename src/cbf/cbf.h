@@ -51,6 +51,9 @@ sonar_code sonar_cbf_check_points(const sonar_cbf_spec *spec, const sonar_buffer
                                   const sonar_buffer *turns, const sonar_buffer *power,
                                   sonar_error *err);
 
+/* Bytes that the CPU's stage allocates. */
+double sonar_cbf_bytes(const sonar_cbf_spec *spec, size_t workers);
+
 /* GPU memory that the stage takes, approximately: a part depends on the number of
  * multiprocessors. */
 double sonar_cbf_device_bytes(const sonar_cbf_spec *spec);

@@ -13,6 +13,7 @@
 #include "cbf/cpu.h"
 #include "cbf/general.h"
 #include "cbf/line.h"
+#include "core/arena.h"
 #include "core/core.h"
 
 #include <math.h>
@@ -383,17 +384,6 @@ static void cut_bins(const sonar_cbf_spec *spec, struct cuts *cuts) {
     add_blocks(cuts, below + band, spec->bins - below - band, false);
 }
 
-static bool make_cuts(const sonar_cbf_spec *spec, size_t most_bins, size_t unit,
-                      struct cuts *cuts) {
-    cuts->most_bins = most_bins;
-    cuts->unit = unit;
-    cuts->block = sonar_alloc(spec->bins / most_bins + 3,
-                              sizeof *cuts->block); /* three runs, each rounded up */
-    if (cuts->block)
-        cut_bins(spec, cuts);
-    return cuts->block != NULL;
-}
-
 /* Cuts the bins for the band of these parameters. */
 static sonar_code take_band(struct cbf *cbf, const sonar_params *params, sonar_error *err) {
     bool changed;
@@ -405,19 +395,46 @@ static sonar_code take_band(struct cbf *cbf, const sonar_params *params, sonar_e
     return code;
 }
 
+static size_t blocks_of(size_t bins, size_t each) {
+    return (bins + each - 1) / each;
+}
+
+static sonar_arena lay_out(struct cbf *cbf, size_t workers, sonar_arena_pass pass) {
+    const size_t bins = cbf->spec.bins, directions = cbf->spec.directions;
+    sonar_arena arena = {.pass = pass};
+    SONAR_ARENA(&arena, cbf->far.pair, directions);
+    SONAR_ARENA(&arena, cbf->near.pair, cbf->capacity);
+    SONAR_ARENA(&arena, cbf->scratch, workers);
+    SONAR_ARENA(&arena, cbf->power, workers * directions);
+    SONAR_ARENA(&arena, cbf->energy,
+                sonar_max_size(blocks_of(bins, GENERAL_BINS) * cbf->capacity,
+                               blocks_of(bins, LINE_BINS) * directions));
+    SONAR_ARENA(&arena, cbf->any.block, bins / GENERAL_BINS + 3); /* three runs, each rounded up */
+    SONAR_ARENA(&arena, cbf->line_cuts.block, bins / LINE_BINS + 3);
+    return arena;
+}
+
+static struct cbf sizes_of(const sonar_cbf_spec *spec, const sonar_host *host) {
+    return (struct cbf){.spec = *spec,
+                        .host = host,
+                        .capacity = spec->directions * sonar_max_size(spec->ranges, 1),
+                        .any = {.most_bins = GENERAL_BINS, .unit = GENERAL_UNIT},
+                        .line_cuts = {.most_bins = LINE_BINS, .unit = 1}};
+}
+
+double sonar_cbf_bytes(const sonar_cbf_spec *spec, size_t workers) {
+    struct cbf cbf = sizes_of(spec, NULL);
+    return lay_out(&cbf, workers, SONAR_ARENA_MEASURE).bytes + line_bytes(spec, workers) +
+           general_bytes(workers);
+}
+
 static void cbf_destroy(void *stage) {
     struct cbf *cbf = stage;
     if (!cbf)
         return;
     line_destroy(cbf->line);
     general_destroy(cbf->general);
-    free(cbf->far.pair);
-    free(cbf->near.pair);
-    free(cbf->any.block);
-    free(cbf->line_cuts.block);
-    free(cbf->power);
-    free(cbf->energy);
-    free(cbf->scratch);
+    lay_out(cbf, 0, SONAR_ARENA_FREE);
     free(cbf);
 }
 
@@ -430,30 +447,20 @@ static sonar_code cbf_create(const void *spec, const sonar_host *host, void **st
     struct cbf *cbf = sonar_alloc(1, sizeof *cbf);
     if (!cbf)
         return sonar_fail(err, SONAR_ENOMEM, "cbf", "no memory for the stage");
-    cbf->spec = *(const sonar_cbf_spec *)spec;
-    cbf->host = host;
-    cbf->capacity = cbf->spec.directions * sonar_max_size(cbf->spec.ranges, 1);
-    const size_t bins = cbf->spec.bins, directions = cbf->spec.directions;
+    *cbf = sizes_of(spec, host);
     code = line_create(&cbf->spec, host, &cbf->line, err);
     if (!code)
         code = general_create(&cbf->spec, host, &cbf->general, err);
-    cbf->far.pair = sonar_alloc(directions, sizeof *cbf->far.pair);
-    cbf->near.pair = sonar_alloc(cbf->capacity, sizeof *cbf->near.pair);
-    cbf->scratch = sonar_alloc(host->workers, sizeof *cbf->scratch);
-    cbf->power = sonar_alloc(host->workers * directions, sizeof *cbf->power);
-    cbf->energy =
-        sonar_alloc(sonar_max_size((bins + GENERAL_BINS - 1) / GENERAL_BINS * cbf->capacity,
-                                   (bins + LINE_BINS - 1) / LINE_BINS * directions),
-                    sizeof *cbf->energy);
-    if (!code && (!make_cuts(&cbf->spec, GENERAL_BINS, GENERAL_UNIT, &cbf->any) ||
-                  !make_cuts(&cbf->spec, LINE_BINS, 1, &cbf->line_cuts) || !cbf->scratch ||
-                  !cbf->power || !cbf->energy || !cbf->far.pair || !cbf->near.pair))
+    if (!code && lay_out(cbf, host->workers, SONAR_ARENA_ALLOCATE).failed)
         code = sonar_fail(err, SONAR_ENOMEM, "cbf", "no memory for %zu points", cbf->capacity);
-    if (code)
+    if (code) {
         cbf_destroy(cbf);
-    else
-        *stage = cbf;
-    return code;
+        return code;
+    }
+    cut_bins(&cbf->spec, &cbf->any);
+    cut_bins(&cbf->spec, &cbf->line_cuts);
+    *stage = cbf;
+    return SONAR_OK;
 }
 
 /* One pass over the far field serves both of its surfaces. It takes all bins if the Lofar is

@@ -50,6 +50,8 @@ typedef struct general_slots {
 sonar_code general_create(const sonar_cbf_spec *spec, const sonar_host *host, general **made,
                           sonar_error *err);
 void general_destroy(general *g);
+/* Bytes that it allocates. */
+double general_bytes(size_t workers);
 
 /* Slots of one vector. */
 size_t general_lanes(const general *g);

@@ -306,6 +306,10 @@ size_t general_group(const general *g, bool folded, size_t left) {
                                 group); /* for half a group or less, single snapshots are faster */
 }
 
+double general_bytes(size_t workers) {
+    return (double)workers * (double)sizeof(struct scratch);
+}
+
 void general_destroy(general *g) {
     if (!g)
         return;

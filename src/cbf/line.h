@@ -23,6 +23,8 @@ typedef struct line line;
 sonar_code line_create(const sonar_cbf_spec *spec, const sonar_host *host, line **made,
                        sonar_error *err);
 void line_destroy(line *l);
+/* Bytes that it allocates with the kernel that is chosen here. */
+double line_bytes(const sonar_cbf_spec *spec, size_t workers);
 
 /* True if the table is that of a uniform line. Each content is examined only once. Never
  * allocates. */

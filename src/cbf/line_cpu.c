@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cbf/cpu.h"
+#include "core/arena.h"
 #include "core/core.h"
 #include "core/isa.h"
 
@@ -251,12 +252,35 @@ static size_t span_of(size_t sensors) {
     return span;
 }
 
+static line sizes_of(const sonar_cbf_spec *spec, const struct kernel *kernel) {
+    const size_t span = span_of(spec->sensors), tile = span * kernel->tile;
+    line l = {.kernel = kernel,
+              .sensors = spec->sensors,
+              .points = spec->directions,
+              .span = span,
+              .tiles = (spec->sensors + tile - 1) / tile,
+              .vectors = (spec->directions + kernel->lanes - 1) / kernel->lanes};
+    l.scratch_floats = places_of(&l).end;
+    return l;
+}
+
+static sonar_arena lay_out(line *l, size_t workers, sonar_arena_pass pass) {
+    sonar_arena arena = {.pass = pass};
+    SONAR_ARENA(&arena, l->pair, l->points);
+    SONAR_ARENA(&arena, l->turns, l->vectors * weights_of(l) * l->kernel->lanes);
+    SONAR_ARENA(&arena, l->scratch, workers * l->scratch_floats);
+    return arena;
+}
+
+double line_bytes(const sonar_cbf_spec *spec, size_t workers) {
+    const struct kernel *kernel = &kernels[sonar_isa_choose(NULL)];
+    line l = sizes_of(spec, kernel);
+    return spec->sensors < SENSORS_LEAST ? 0 : lay_out(&l, workers, SONAR_ARENA_MEASURE).bytes;
+}
+
 void line_destroy(line *l) {
-    if (!l)
-        return;
-    free(l->pair);
-    free(l->turns);
-    free(l->scratch);
+    if (l)
+        lay_out(l, 0, SONAR_ARENA_FREE);
     free(l);
 }
 
@@ -267,20 +291,9 @@ sonar_code line_create(const sonar_cbf_spec *spec, const sonar_host *host, line 
     if (spec->sensors < SENSORS_LEAST || !kernel)
         return SONAR_OK;
     line *l = sonar_alloc(1, sizeof *l);
-    if (!l)
-        return sonar_fail(err, SONAR_ENOMEM, "cbf", "no memory for the stage");
-    const size_t span = span_of(spec->sensors), tile = span * kernel->tile;
-    l->kernel = kernel;
-    l->sensors = spec->sensors;
-    l->points = spec->directions;
-    l->span = span;
-    l->tiles = (spec->sensors + tile - 1) / tile;
-    l->vectors = (spec->directions + kernel->lanes - 1) / kernel->lanes;
-    l->scratch_floats = places_of(l).end;
-    l->pair = sonar_alloc(l->points, sizeof *l->pair);
-    l->turns = sonar_alloc(l->vectors * weights_of(l) * kernel->lanes, sizeof *l->turns);
-    l->scratch = sonar_alloc(host->workers * l->scratch_floats, sizeof *l->scratch);
-    if (!l->pair || !l->turns || !l->scratch) {
+    if (l)
+        *l = sizes_of(spec, kernel);
+    if (!l || lay_out(l, host->workers, SONAR_ARENA_ALLOCATE).failed) {
         line_destroy(l);
         return sonar_fail(err, SONAR_ENOMEM, "cbf", "no memory for %zu directions",
                           spec->directions);

@@ -19,9 +19,8 @@ enum { SENSORS_SHOWN = 64, ENDS_SHOWN = 8, UNUSUAL_SHOWN = 64 };
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* Rows of the DFT's blocks on the CPU, and number of points off the grid that are evaluated at
- * once. */
-enum { DFT_ROWS = 8, POINT_ROWS = 64 };
+/* Number of points off the grid that are evaluated at once. */
+enum { POINT_ROWS = 64 };
 
 /* Samples per channel: the window being read with the MVDR's lookback, one hop for each waiting
  * window and for the one being filled, and room for channels that run ahead. */
@@ -39,15 +38,14 @@ static double ring_bytes(const sonar_config *c) {
     return (double)c->channels * (bytes * ring_samples(c) + missing);
 }
 
-/* The bins of all snapshots, and each worker's rows. */
+/* The bins of all snapshots, and what the stages work in. */
 static double transform_bytes(const sonar_config *c) {
     const sonar_specs *specs = &c->specs;
     const bool own = specs->own_mvdr_dft;
     const double bins = (double)specs->cbf.max_snapshots * (double)specs->dft.bins +
                         (own ? (double)specs->mvdr.max_new * (double)specs->mvdr_dft.bins : 0);
-    const double rows = (double)c->threads * DFT_ROWS *
-                        (double)(specs->dft.length + (own ? specs->mvdr_dft.length : 0));
-    return 8 * ((double)c->sensors * bins + rows);
+    return 8 * (double)c->sensors * bins + sonar_dft_bytes(&specs->dft, c->threads) +
+           (own ? sonar_dft_bytes(&specs->mvdr_dft, c->threads) : 0);
 }
 
 /* The MVDR's stage has a table of its own besides, which mvdr_bytes counts. */
@@ -56,6 +54,10 @@ static double manifold_bytes(const sonar_config *c) {
     const double mvdr =
         c->specs.mvdr_enabled ? (double)c->mvdr_scan.count * (double)(1 + c->specs.mvdr.ranges) : 0;
     return 8 * (double)c->sensors * (cbf + mvdr + POINT_ROWS);
+}
+
+static double cbf_bytes(const sonar_config *c) {
+    return sonar_cbf_bytes(&c->specs.cbf, c->threads);
 }
 
 static double effective_snapshots(const sonar_config *c) {
@@ -110,8 +112,8 @@ static double record_bytes(const sonar_config *c) {
 
 size_t sonar_config_memory_bytes(const sonar_config *config) {
     const double bytes =
-        ring_bytes(config) + transform_bytes(config) + manifold_bytes(config) + mvdr_bytes(config) +
-        result_bytes(config) + element_bytes(config) + record_bytes(config) +
+        ring_bytes(config) + transform_bytes(config) + manifold_bytes(config) + cbf_bytes(config) +
+        mvdr_bytes(config) + result_bytes(config) + element_bytes(config) + record_bytes(config) +
         bearing_bytes(config, &config->cbf_scan) +
         (config->specs.mvdr_enabled ? bearing_bytes(config, &config->mvdr_scan) : 0);
     return bytes < 1e18 ? (size_t)bytes : (size_t)1e18;
@@ -408,12 +410,12 @@ static void describe_path(const sonar_config *c, FILE *to) {
 }
 
 static void describe_memory(const sonar_config *c, FILE *to) {
-    char text[5][32];
+    char text[6][32];
     line(to, "memory", "%s in all", scaled((double)sonar_config_memory_bytes(c), text[0]));
     line(to, "", "samples %s, transforms %s, steering %s,", scaled(ring_bytes(c), text[0]),
          scaled(transform_bytes(c), text[1]), scaled(manifold_bytes(c), text[2]));
-    line(to, "", "mvdr %s, results %s", scaled(mvdr_bytes(c), text[3]),
-         scaled(result_bytes(c), text[4]));
+    line(to, "", "cbf %s, mvdr %s, results %s", scaled(cbf_bytes(c), text[3]),
+         scaled(mvdr_bytes(c), text[4]), scaled(result_bytes(c), text[5]));
     if (strcmp(c->backend, "cpu") == 0)
         return;
     line(to, "gpu memory", "%s if all stages run on one, and some 0.6 GiB for CUDA:",

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/arena.h"
 #include "core/core.h"
 #include "core/random.h"
 
@@ -233,21 +234,20 @@ static void take_sensors(sonar_pattern *p, const sonar_pattern_spec *spec, size_
     p->floor = all > 0 ? error_share * squares / (all * all) : 1;
 }
 
-static bool allocate(sonar_pattern *p) {
-    p->position_m = sonar_alloc(3 * p->sensors, sizeof *p->position_m);
-    p->weight = sonar_alloc(p->sensors, sizeof *p->weight);
-    p->of_s = sonar_alloc(p->sensors, sizeof *p->of_s);
-    p->at_s = sonar_alloc(p->sensors, sizeof *p->at_s);
-    p->kept = sonar_alloc(KEPT, sizeof *p->kept);
-    bool all = p->position_m && p->weight && p->of_s && p->at_s && p->kept;
+static sonar_arena lay_out(sonar_pattern *p, sonar_arena_pass pass) {
+    sonar_arena arena = {.pass = pass};
+    SONAR_ARENA(&arena, p->position_m, 3 * p->sensors);
+    SONAR_ARENA(&arena, p->weight, p->sensors);
+    SONAR_ARENA(&arena, p->of_s, p->sensors);
+    SONAR_ARENA(&arena, p->at_s, p->sensors);
+    SONAR_ARENA(&arena, p->kept, KEPT);
     spectrum *both[2] = {&p->pair, &p->line};
     for (size_t i = 0; i < 2; i++) {
-        both[i]->re = sonar_alloc(POINTS_MOST, sizeof *both[i]->re);
-        both[i]->im = sonar_alloc(POINTS_MOST, sizeof *both[i]->im);
-        both[i]->power = sonar_alloc(POINTS_MOST, sizeof *both[i]->power);
-        all = all && both[i]->re && both[i]->im && both[i]->power;
+        SONAR_ARENA(&arena, both[i]->re, POINTS_MOST);
+        SONAR_ARENA(&arena, both[i]->im, POINTS_MOST);
+        SONAR_ARENA(&arena, both[i]->power, POINTS_MOST);
     }
-    return all;
+    return arena;
 }
 
 static void make_line(sonar_pattern *p) {
@@ -271,7 +271,7 @@ sonar_code sonar_pattern_create(const sonar_pattern_spec *spec, sonar_pattern **
                              .c_mps = spec->c_mps,
                              .host = spec->host};
     }
-    if (!p || !allocate(p)) {
+    if (!p || lay_out(p, SONAR_ARENA_ALLOCATE).failed) {
         sonar_pattern_destroy(p);
         *pattern = NULL;
         return sonar_fail(err, SONAR_ENOMEM, "detect", "no memory for the array's pattern");
@@ -286,18 +286,7 @@ sonar_code sonar_pattern_create(const sonar_pattern_spec *spec, sonar_pattern **
 }
 
 void sonar_pattern_destroy(sonar_pattern *p) {
-    if (!p)
-        return;
-    free(p->position_m);
-    free(p->weight);
-    free(p->of_s);
-    free(p->at_s);
-    free(p->kept);
-    free(p->pair.re);
-    free(p->pair.im);
-    free(p->pair.power);
-    free(p->line.re);
-    free(p->line.im);
-    free(p->line.power);
+    if (p)
+        lay_out(p, SONAR_ARENA_FREE);
     free(p);
 }

@@ -17,6 +17,9 @@ void sonar_dft_taper(sonar_taper kind, double kaiser_beta, size_t n, double *w);
 /* SONAR_EINVAL for a specification that no backend supports. */
 sonar_code sonar_dft_check(const sonar_dft_spec *spec, sonar_error *err);
 
+/* Bytes that the CPU's stage allocates itself; FFTW's plan takes more. */
+double sonar_dft_bytes(const sonar_dft_spec *spec, size_t workers);
+
 /* GPU memory that the stage takes, approximately: the size of cuFFT's work area is known only to
  * cuFFT. */
 double sonar_dft_device_bytes(const sonar_dft_spec *spec);

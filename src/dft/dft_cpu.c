@@ -6,6 +6,7 @@
  */
 #include "dft/dft.h"
 
+#include "core/arena.h"
 #include "core/core.h"
 
 #include <fftw3.h>
@@ -300,6 +301,27 @@ static sonar_code make_taper(struct dft *dft, sonar_error *err) {
     return SONAR_OK;
 }
 
+/* Rows are whole cache lines, so that every worker's block has the alignment that FFTW planned
+ * for. */
+static sonar_arena lay_out(struct dft *dft, size_t workers, sonar_arena_pass pass) {
+    const sonar_dft_spec *spec = &dft->spec;
+    sonar_arena arena = {.pass = pass};
+    dft->row = (spec->length + 15) & ~(size_t)15;
+    dft->half_row = (spec->length / 2 + 1 + 7) & ~(size_t)7;
+    SONAR_ARENA(&arena, dft->taper, spec->length);
+    SONAR_ARENA(&arena, dft->time, workers * BLOCK * dft->row);
+    SONAR_ARENA(&arena, dft->spectrum, workers * BLOCK * dft->half_row);
+    SONAR_ARENA(&arena, dft->sensor, spec->sensors);
+    SONAR_ARENA(&arena, dft->channel, spec->sensors);
+    SONAR_ARENA(&arena, dft->correction, spec->sensors / BLOCK + 1);
+    return arena;
+}
+
+double sonar_dft_bytes(const sonar_dft_spec *spec, size_t workers) {
+    struct dft dft = {.spec = *spec};
+    return (double)sizeof dft + lay_out(&dft, workers, SONAR_ARENA_MEASURE).bytes;
+}
+
 static void dft_destroy(void *stage) {
     struct dft *dft = stage;
     if (!dft)
@@ -308,30 +330,8 @@ static void dft_destroy(void *stage) {
     if (dft->plan)
         fftwf_destroy_plan(dft->plan);
     pthread_mutex_unlock(&planner);
-    free(dft->taper);
-    free(dft->time);
-    free(dft->spectrum);
-    free(dft->sensor);
-    free(dft->channel);
-    free(dft->correction);
+    lay_out(dft, dft->host->workers, SONAR_ARENA_FREE);
     free(dft);
-}
-
-/* Rows are whole cache lines, so that every worker's block has the alignment that FFTW planned
- * for. */
-static bool allocate(struct dft *dft) {
-    const sonar_dft_spec *spec = &dft->spec;
-    size_t signals = dft->host->workers * BLOCK;
-    dft->row = (spec->length + 15) & ~(size_t)15;
-    dft->half_row = (spec->length / 2 + 1 + 7) & ~(size_t)7;
-    dft->taper = sonar_alloc(spec->length, sizeof *dft->taper);
-    dft->time = sonar_alloc(signals * dft->row, sizeof *dft->time);
-    dft->spectrum = sonar_alloc(signals * dft->half_row, sizeof *dft->spectrum);
-    dft->sensor = sonar_alloc(spec->sensors, sizeof *dft->sensor);
-    dft->channel = sonar_alloc(spec->sensors, sizeof *dft->channel);
-    dft->correction = sonar_alloc(spec->sensors / BLOCK + 1, sizeof *dft->correction);
-    return dft->taper && dft->time && dft->spectrum && dft->sensor && dft->channel &&
-           dft->correction;
 }
 
 static sonar_code dft_create(const void *spec, const sonar_host *host, void **stage,
@@ -345,7 +345,7 @@ static sonar_code dft_create(const void *spec, const sonar_host *host, void **st
         return sonar_fail(err, SONAR_ENOMEM, "dft", "no memory for the stage");
     dft->spec = *(const sonar_dft_spec *)spec;
     dft->host = host;
-    if (!allocate(dft))
+    if (lay_out(dft, host->workers, SONAR_ARENA_ALLOCATE).failed)
         code = sonar_fail(err, SONAR_ENOMEM, "dft", "no memory for windows of %zu samples",
                           dft->spec.length);
     if (!code)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/arena.h"
 #include "core/random.h"
 #include "elements/internal.h"
 
@@ -109,36 +110,30 @@ static void choose_share(sonar_elements *e) {
         e->firsts *= 2;
 }
 
-static bool allocate(sonar_elements *e) {
-    size_t sensors = e->spec.sensors;
-    e->line = sonar_alloc(sonar_max_size(1, 2 * LINES * e->blocks), sizeof *e->line);
-    e->probe = sonar_alloc(2 * PROBES * e->probed, sizeof *e->probe);
-    e->scratch = sonar_alloc(e->host->workers * (e->stretch + e->blocks + LANES), sizeof(float));
-    e->measure = sonar_alloc(sensors, sizeof *e->measure);
-    e->level = sonar_alloc(sensors, sizeof *e->level);
-    e->residual = sonar_alloc(sensors, sizeof *e->residual);
-    e->sorted = sonar_alloc(sensors, sizeof *e->sorted);
-    e->fault = sonar_alloc(sensors * SONAR_ELEMENT_FAULTS, sizeof *e->fault);
-    e->seen = sonar_alloc(sensors, 1);
-    e->out = sonar_alloc(sensors, sizeof *e->out);
-    e->patience = sonar_alloc(sensors, sizeof *e->patience);
-    e->mask = sonar_alloc(sensors, 1);
-    e->fed = sonar_alloc(e->spec.channels, sizeof *e->fed);
-    e->first = sonar_alloc(e->firsts, sizeof *e->first);
-    e->used = sonar_alloc(sensors, sizeof *e->used);
-    return e->line && e->probe && e->scratch && e->measure && e->level && e->residual &&
-           e->sorted && e->fault && e->seen && e->out && e->patience && e->mask && e->fed &&
-           e->first && e->used;
+static sonar_arena lay_out(sonar_elements *e, sonar_arena_pass pass) {
+    const size_t sensors = e->spec.sensors;
+    sonar_arena arena = {.pass = pass};
+    SONAR_ARENA(&arena, e->line, sonar_max_size(1, 2 * LINES * e->blocks));
+    SONAR_ARENA(&arena, e->probe, 2 * PROBES * e->probed);
+    SONAR_ARENA(&arena, e->scratch, e->host->workers * (e->stretch + e->blocks + LANES));
+    SONAR_ARENA(&arena, e->measure, sensors);
+    SONAR_ARENA(&arena, e->level, sensors);
+    SONAR_ARENA(&arena, e->residual, sensors);
+    SONAR_ARENA(&arena, e->sorted, sensors);
+    SONAR_ARENA(&arena, e->fault, sensors * SONAR_ELEMENT_FAULTS);
+    SONAR_ARENA(&arena, e->seen, sensors);
+    SONAR_ARENA(&arena, e->out, sensors);
+    SONAR_ARENA(&arena, e->patience, sensors);
+    SONAR_ARENA(&arena, e->mask, sensors);
+    SONAR_ARENA(&arena, e->fed, e->spec.channels);
+    SONAR_ARENA(&arena, e->first, e->firsts);
+    SONAR_ARENA(&arena, e->used, sensors);
+    return arena;
 }
 
 void sonar_elements_destroy(sonar_elements *e) {
-    if (!e)
-        return;
-    void *owned[] = {e->line,  e->probe, e->scratch, e->measure,  e->level, e->residual, e->sorted,
-                     e->fault, e->seen,  e->out,     e->patience, e->mask,  e->fed,      e->first};
-    for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
-        free(owned[i]);
-    free(e->used);
+    if (e)
+        lay_out(e, SONAR_ARENA_FREE);
     free(e);
 }
 
@@ -161,7 +156,7 @@ sonar_code sonar_elements_create(const sonar_elements_spec *spec, const sonar_ho
         choose_lines(e);
         choose_share(e);
     }
-    if (!e || !allocate(e)) {
+    if (!e || lay_out(e, SONAR_ARENA_ALLOCATE).failed) {
         sonar_elements_destroy(e);
         *elements = NULL;
         return sonar_fail(err, SONAR_ENOMEM, "elements", "no memory for %zu sensors",

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/arena.h"
 #include "ingest/internal.h"
 
 /* ---- creation -------------------------------------------------------------------------------- */
@@ -48,32 +49,30 @@ size_t sonar_ingest_capacity(const sonar_ingest_spec *spec) {
     return capacity % 1024 ? capacity : capacity + 64;
 }
 
-static bool allocate_losses(sonar_assembler *a) {
+static sonar_arena lay_out(sonar_assembler *a, sonar_arena_pass pass) {
     struct losses *loss = &a->loss;
-    loss->words = (a->lookback + a->length) / 64 + 2;
-    loss->missing = sonar_alloc(a->channels, sizeof *loss->missing);
-    loss->lost = sonar_alloc(a->channels, sizeof *loss->lost);
-    loss->lacks = sonar_alloc(loss->words, sizeof *loss->lacks);
-    loss->range = sonar_alloc(a->store.ranges, sizeof *loss->range);
-    return sonar_gaps_init(&loss->gaps, a->channels) && loss->missing && loss->lost &&
-           loss->lacks && loss->range;
+    sonar_arena arena = {.pass = pass};
+    SONAR_ARENA(&arena, loss->missing, a->channels);
+    SONAR_ARENA(&arena, loss->lost, a->channels);
+    SONAR_ARENA(&arena, loss->lacks, loss->words);
+    SONAR_ARENA(&arena, loss->range, a->store.ranges);
+    SONAR_ARENA(&arena, a->used, a->channels);
+    SONAR_ARENA(&arena, a->asked, a->channels);
+    SONAR_ARENA(&arena, a->fed, a->channels);
+    SONAR_ARENA(&arena, a->reached, a->channels);
+    SONAR_ARENA(&arena, a->since, a->channels);
+    SONAR_ARENA(&arena, a->note, a->notes);
+    SONAR_ARENA(&arena, a->memory.lacked_in, a->channels);
+    SONAR_ARENA(&arena, a->memory.lacked_share, a->channels);
+    SONAR_ARENA(&arena, a->outlet.lack, a->outlet.lacks_most);
+    return arena;
 }
 
 static bool allocate(sonar_assembler *a) {
-    a->notes = a->capacity / a->hop + 2;
-    a->used = sonar_alloc(a->channels, sizeof *a->used);
-    a->asked = sonar_alloc(a->channels, sizeof *a->asked);
-    a->fed = sonar_alloc(a->channels, sizeof *a->fed);
-    a->reached = sonar_alloc(a->channels, sizeof *a->reached);
-    a->since = sonar_alloc(a->channels, sizeof *a->since);
-    a->note = sonar_alloc(a->notes, sizeof *a->note);
-    a->memory.lacked_in = sonar_alloc(a->channels, sizeof *a->memory.lacked_in);
-    a->memory.lacked_share = sonar_alloc(a->channels, sizeof *a->memory.lacked_share);
-    a->outlet.lack = sonar_alloc(a->outlet.lacks_most, sizeof *a->outlet.lack);
-    return allocate_losses(a) && sonar_coverage_init(&a->coverage, a->channels, a->capacity / 64) &&
-           sonar_window_queue_init(&a->queue, a->queue_windows + 1, a->channels, a->loss.words) &&
-           a->used && a->asked && a->fed && a->reached && a->since && a->note &&
-           a->memory.lacked_in && a->memory.lacked_share && a->outlet.lack;
+    return !lay_out(a, SONAR_ARENA_ALLOCATE).failed &&
+           sonar_gaps_init(&a->loss.gaps, a->channels) &&
+           sonar_coverage_init(&a->coverage, a->channels, a->capacity / 64) &&
+           sonar_window_queue_init(&a->queue, a->queue_windows + 1, a->channels, a->loss.words);
 }
 
 static void configure(sonar_assembler *a, const sonar_ingest_spec *spec) {
@@ -102,6 +101,8 @@ static void configure(sonar_assembler *a, const sonar_ingest_spec *spec) {
     a->restart_ns = (int64_t)spec->restart_after_ms * 1000000;
     a->silent_ns = (int64_t)spec->silent_after_ms * 1000000;
     a->capacity = sonar_ingest_capacity(spec);
+    a->notes = a->capacity / a->hop + 2;
+    a->loss.words = (a->lookback + a->length) / 64 + 2;
 }
 
 sonar_code sonar_assembler_create(const sonar_ingest_spec *spec, sonar_assembler **out,
@@ -142,19 +143,7 @@ void sonar_assembler_destroy(sonar_assembler *a) {
     sonar_lanes_clear(&a->lanes);
     pthread_cond_destroy(&a->alone);
     pthread_mutex_destroy(&a->lock);
-    free(a->used);
-    free(a->asked);
-    free(a->reached);
-    free(a->since);
-    free(a->loss.range);
-    free(a->loss.missing);
-    free(a->loss.lost);
-    free(a->loss.lacks);
-    free(a->fed);
-    free(a->memory.lacked_in);
-    free(a->memory.lacked_share);
-    free(a->outlet.lack);
-    free(a->note);
+    lay_out(a, SONAR_ARENA_FREE);
     free(a);
 }
 

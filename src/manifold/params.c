@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/arena.h"
 #include "core/core.h"
 #include "manifold/mirror.h"
 
@@ -51,17 +52,23 @@ static void release_tables(struct tables *tables) {
     free(tables);
 }
 
+static sonar_arena lay_out(struct shared *shared, size_t sensors, sonar_arena_pass pass) {
+    sonar_arena arena = {.pass = pass};
+    SONAR_ARENA(&arena, shared->used, sensors);
+    SONAR_ARENA(&arena, shared->shading, sensors);
+    SONAR_ARENA(&arena, shared->position_m, 3 * sensors);
+    SONAR_ARENA(&arena, shared->phase_turns, sensors);
+    SONAR_ARENA(&arena, shared->delay_s, sensors);
+    SONAR_ARENA(&arena, shared->channel, sensors);
+    SONAR_ARENA(&arena, shared->scale, sensors);
+    return arena;
+}
+
 static void release(struct shared *shared) {
     if (!shared || --shared->references > 0)
         return;
     release_tables(shared->tables);
-    free(shared->used);
-    free(shared->shading);
-    free(shared->position_m);
-    free(shared->phase_turns);
-    free(shared->delay_s);
-    free(shared->channel);
-    free(shared->scale);
+    lay_out(shared, 0, SONAR_ARENA_FREE);
     free(shared);
 }
 
@@ -77,24 +84,12 @@ void sonar_params_destroy(sonar_params *params) {
 
 /* ---- what all versions share ----------------------------------------------------------------- */
 
-static bool allocate(struct shared *shared, size_t sensors) {
-    shared->used = sonar_alloc(sensors, sizeof *shared->used);
-    shared->shading = sonar_alloc(sensors, sizeof *shared->shading);
-    shared->position_m = sonar_alloc(3 * sensors, sizeof *shared->position_m);
-    shared->phase_turns = sonar_alloc(sensors, sizeof *shared->phase_turns);
-    shared->delay_s = sonar_alloc(sensors, sizeof *shared->delay_s);
-    shared->channel = sonar_alloc(sensors, sizeof *shared->channel);
-    shared->scale = sonar_alloc(sensors, sizeof *shared->scale);
-    return shared->used && shared->shading && shared->position_m && shared->phase_turns &&
-           shared->delay_s && shared->channel && shared->scale;
-}
-
 static struct shared *make_shared(const sonar_params_spec *spec) {
     struct shared *shared = sonar_alloc(1, sizeof *shared);
     if (!shared)
         return NULL;
     shared->references = 1;
-    if (!allocate(shared, spec->sensors)) {
+    if (lay_out(shared, spec->sensors, SONAR_ARENA_ALLOCATE).failed) {
         release(shared);
         return NULL;
     }

@@ -6,12 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/arena.h"
 #include "core/core.h"
 
 struct sonar_exchange {
     sonar_exchange_spec spec;
     sonar_mvdr_spec solves;  /* the MVDR of this rank's share of the bins */
     bool adds;               /* sums over sensors are added; otherwise transforms are exchanged */
+    size_t rows;             /* bins of all ranks' shares, edges included */
     uint8_t *keeps;          /* [rank][snapshot] 1: without gaps */
     double *sent, *received; /* sums to send and as received */
     sonar_c32 *packed, *unpacked; /* transforms to send and as received */
@@ -104,55 +106,53 @@ static sonar_mvdr_spec find_solves(const sonar_exchange *x) {
     return mvdr;
 }
 
-/* Allocates memory for sums of bins or of points: all bins of one rank to send, one share of all
- * ranks to receive. */
-static bool make_sums(sonar_exchange *x) {
+/* Memory for sums of bins or of points: all bins of one rank to send, one share of all ranks to
+ * receive. */
+static void lay_out_sums(sonar_exchange *x, sonar_arena *arena) {
     const sonar_mvdr_spec *mvdr = &x->spec.part->mvdr;
     const size_t points = SONAR_EXCHANGE_POINTS * sonar_exchange_point_doubles(mvdr);
     const size_t of_bin = sonar_max_size(sonar_mvdr_sums_most(mvdr), points);
     const size_t products = (mvdr->max_new + mvdr->snapshots) * mvdr->bins * SONAR_MVDR_PRODUCTS;
-    x->sent = sonar_alloc(mvdr->bins * of_bin, sizeof *x->sent);
-    x->received = sonar_alloc(place(x)->ranks * sonar_max_size(x->solves.bins * of_bin, products),
-                              sizeof *x->received);
-    return x->sent && x->received;
+    SONAR_ARENA(arena, x->sent, mvdr->bins * of_bin);
+    SONAR_ARENA(arena, x->received,
+                place(x)->ranks * sonar_max_size(x->solves.bins * of_bin, products));
 }
 
-static bool make_transforms(sonar_exchange *x) {
+static void lay_out_transforms(sonar_exchange *x, sonar_arena *arena) {
     const sonar_mvdr_spec *mvdr = &x->spec.part->mvdr;
-    size_t rows = 0;
-    for (size_t r = 0; r < place(x)->ranks; r++)
-        rows += sonar_share_rows(share_of(x, r));
-    x->packed = sonar_alloc(mvdr->max_new * rows * mvdr->sensors, sizeof *x->packed);
-    x->unpacked =
-        sonar_alloc(mvdr->max_new * x->solves.bins * x->solves.sensors + 1, sizeof *x->unpacked);
-    return x->packed && x->unpacked;
+    SONAR_ARENA(arena, x->packed, mvdr->max_new * x->rows * mvdr->sensors);
+    SONAR_ARENA(arena, x->unpacked, mvdr->max_new * x->solves.bins * x->solves.sensors + 1);
 }
 
-static bool make_transfers(sonar_exchange *x) {
-    if (!x->spec.part->mvdr_enabled)
-        return true;
-    x->keeps = sonar_alloc(place(x)->ranks * x->spec.part->mvdr.max_new, 1);
-    return x->keeps && (x->adds ? make_sums(x) : make_transforms(x));
-}
-
-static bool make_roots(sonar_exchange *x) {
+static void lay_out_root(sonar_exchange *x, sonar_arena *arena) {
     const sonar_specs *specs = x->spec.ranks->specs;
     const sonar_cbf_spec *cbf = &specs->cbf;
     const sonar_mvdr_spec *mvdr = &specs->mvdr;
     const size_t ranks = place(x)->ranks;
     const size_t far = cbf->bins * sonar_max_size(cbf->directions, SONAR_EXCHANGE_POINTS);
     const size_t near = cbf->cbf_bins * cbf->ranges * cbf->directions;
-    if (place(x)->rank > 0)
-        return true;
-    x->all = sonar_alloc(ranks * cbf->max_snapshots * sonar_max_size(far, near) +
-                             ranks * (mvdr->ranges + 1) * mvdr->directions,
-                         sizeof(sonar_c32));
+    x->all = sonar_arena_array(arena, x->all,
+                               ranks * cbf->max_snapshots * sonar_max_size(far, near) +
+                                   ranks * (mvdr->ranges + 1) * mvdr->directions,
+                               sizeof(sonar_c32));
     if (!specs->mvdr_enabled)
-        return x->all;
+        return;
     const size_t info[2] = {mvdr->bins, SONAR_MVDR_INFO_FIELDS};
-    x->info = sonar_buffer_view(sonar_alloc(info[0] * info[1], sizeof(float)), SONAR_F32, 2, info);
-    x->whole_spectrum = sonar_alloc(mvdr->bins * mvdr->directions, sizeof *x->whole_spectrum);
-    return x->all && x->info.data && x->whole_spectrum;
+    x->info =
+        sonar_buffer_view(sonar_arena_array(arena, x->info.data, info[0] * info[1], sizeof(float)),
+                          SONAR_F32, 2, info);
+    SONAR_ARENA(arena, x->whole_spectrum, mvdr->bins * mvdr->directions);
+}
+
+static sonar_arena lay_out(sonar_exchange *x, sonar_arena_pass pass) {
+    sonar_arena arena = {.pass = pass};
+    if (x->spec.part->mvdr_enabled) {
+        SONAR_ARENA(&arena, x->keeps, place(x)->ranks * x->spec.part->mvdr.max_new);
+        (x->adds ? lay_out_sums : lay_out_transforms)(x, &arena);
+    }
+    if (place(x)->rank == 0)
+        lay_out_root(x, &arena);
+    return arena;
 }
 
 sonar_code sonar_exchange_create(const sonar_exchange_spec *spec, sonar_exchange **exchange,
@@ -162,7 +162,9 @@ sonar_code sonar_exchange_create(const sonar_exchange_spec *spec, sonar_exchange
         x->spec = *spec;
         x->adds = can_add(spec->ranks);
         x->solves = find_solves(x);
-        if (make_transfers(x) && make_roots(x))
+        for (size_t r = 0; r < place(x)->ranks; r++)
+            x->rows += sonar_share_rows(share_of(x, r));
+        if (!lay_out(x, SONAR_ARENA_ALLOCATE).failed)
             return SONAR_OK;
     }
     sonar_exchange_destroy(x);
@@ -171,16 +173,8 @@ sonar_code sonar_exchange_create(const sonar_exchange_spec *spec, sonar_exchange
 }
 
 void sonar_exchange_destroy(sonar_exchange *x) {
-    if (!x)
-        return;
-    free(x->keeps);
-    free(x->sent);
-    free(x->received);
-    free(x->packed);
-    free(x->unpacked);
-    free(x->all);
-    free(x->info.data);
-    free(x->whole_spectrum);
+    if (x)
+        lay_out(x, SONAR_ARENA_FREE);
     free(x);
 }
 
