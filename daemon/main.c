@@ -260,6 +260,20 @@ static sonar_code join_ranks(sonar_config *config, sonar_cluster *cluster, sonar
     return SONAR_OK;
 }
 
+static void on_alarm(int signo) {
+    (void)signo;
+    _exit(EXIT_STOPPED);
+}
+
+/* MPI waits for all ranks before it ends, also for one that hangs or has died meanwhile. */
+static void leave_ranks(sonar_cluster *cluster) {
+    enum { PATIENCE_S = 10 };
+    signal(SIGALRM, on_alarm);
+    alarm(PATIENCE_S);
+    sonar_cluster_leave(cluster);
+    alarm(0);
+}
+
 static int run(sonar_config *config, const char *path) {
     sonar_pipeline *pipeline = NULL;
     sonar_control *control = NULL;
@@ -308,7 +322,7 @@ static int run(sonar_config *config, const char *path) {
         _exit(status);
     }
     if (!status) /* otherwise mpirun ends the other ranks too */
-        sonar_cluster_leave(&cluster);
+        leave_ranks(&cluster);
     return status;
 }
 

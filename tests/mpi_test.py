@@ -754,6 +754,62 @@ def a_rank_that_dies_ends_the_job():
         daemon.close()
 
 
+def feed_what_fits(daemon, data, begin, end):
+    """In real time to all ranks; a frame that a rank has no room for is lost."""
+    for at in range(begin, end, FRAME):
+        for rank, (first, last) in enumerate(blocks(daemon.ranks)):
+            if daemon.socket(rank).poll(0, zmq.POLLOUT):
+                daemon.send(data[at:at + FRAME, first:last], first, rank, at)
+        daemon.receive(1000 * FRAME // FS_HZ)
+
+
+def condition(daemon, code):
+    return next((c for c in (daemon.status or {}).get("conditions", ()) if c["code"] == code), None)
+
+
+def a_rank_that_hangs_is_named_and_goes_on():
+    """Its process is stopped while samples come: the others wait, say so, and go on with it."""
+    data = sea(90 * FS_HZ)
+    daemon = Daemon(3, more=LOSSY, share=0.9)
+    feed(daemon, data[:4 * FS_HZ])
+    daemon.receive_until([2 * FS_HZ])
+    hung, at = daemon.pids()[1], 4 * FS_HZ
+    os.kill(hung, signal.SIGSTOP)
+    while not (said := condition(daemon, "ranks_hang")):
+        assert at < 60 * FS_HZ, daemon.status
+        feed_what_fits(daemon, data, at, at := at + FS_HZ)
+    assert said["severity"] == "degraded" and said["text"].startswith("rank 1 on "), said
+    assert said["channels"] == {"count": 8, "ranges": [[8, 15]]}, said
+    assert daemon.status["conditions"][0] == said or daemon.status["health"] == "degraded", daemon.status
+    os.kill(hung, signal.SIGCONT)
+    before = max(windows_of(daemon))
+    while max(windows_of(daemon)) <= before or condition(daemon, "ranks_hang"):
+        assert at < 88 * FS_HZ, daemon.text()
+        feed_what_fits(daemon, data, at, at := at + FS_HZ)
+    daemon.end()
+
+
+def the_others_stop_beside_a_rank_that_hangs():
+    """Whether it is the root or not: the others end by themselves, and mpirun ends the one that hangs."""
+    data = sea(3 * FS_HZ)
+    for rank in (0, 1):
+        daemon = Daemon(3)
+        feed(daemon, data)
+        daemon.receive_until([3 * FS_HZ - WINDOW])
+        pids = daemon.pids()
+        os.kill(pids[rank], signal.SIGSTOP)
+        time.sleep(1.5)  # they are waiting for it
+        for other in set(pids) - {rank}:
+            os.kill(pids[other], signal.SIGTERM)
+        daemon.process.wait(60)
+        assert daemon.text().count("stopping on SIGTERM") >= 1, daemon.text()
+        until = time.monotonic() + 60
+        while daemon.pids() and time.monotonic() < until:
+            time.sleep(0.05)
+        assert not daemon.pids(), daemon.text()
+        daemon.close()
+
+
 def config_text(folder, more="", runtime=""):
     return CONFIG.format(channels=CHANNELS, fs=FS_HZ, folder=folder, sink=f"ipc://{folder}/in", window=WINDOW, hop=HOP,
                          share=0.1, skew=250, restart=500, array="", ingest="", security="", runtime=runtime,
@@ -889,7 +945,8 @@ TESTS = (one_rank_is_no_other, ranks_agree_with_one, sums_over_sensors_add_up, a
          recordings_of_ranks_are_replayed, changes_hold_for_all_ranks, a_change_is_taken_by_all_or_none, sensors_of_all_ranks_are_judged,
          identical_sensors_of_two_ranks_are_named,
          half_an_array_is_that_of_one_process, too_much_missing_is_dropped,
-         an_epoch_is_adopted_by_all_or_none, a_rank_says_that_it_is_bound, a_rank_that_dies_ends_the_job, what_ranks_cannot_do_is_refused,
+         an_epoch_is_adopted_by_all_or_none, a_rank_says_that_it_is_bound, a_rank_that_dies_ends_the_job,
+         a_rank_that_hangs_is_named_and_goes_on, the_others_stop_beside_a_rank_that_hangs, what_ranks_cannot_do_is_refused,
          each_rank_is_trained_for_its_channels, keys_are_read_again_by_all_ranks, all_stop_with_one)
 
 

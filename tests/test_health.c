@@ -942,6 +942,30 @@ Test(health, training_says_since_when) {
     look(p), expect(p, "ok", "");
 }
 
+Test(health, ranks_that_hang_are_named_from_two_seconds_on) {
+    patient *p = well();
+    look_for(p, 2);
+    p->status.ranks = 3;
+    p->status.rank[1] = (sonar_rank_status){.host = "aft", .first_channel = 8, .channels = 8};
+    p->facts.rank_hangs[1] = true;
+    p->facts.ranks_wait_ns = 2 * second - 1;
+    look(p), expect(p, "ok", "");
+    p->facts.ranks_wait_ns = 2 * second;
+    look(p), expect(p, "degraded",
+                    "rank 1 on aft, channels 8-15, has not answered for 2.0 s; no window is "
+                    "processed meanwhile");
+    cr_expect_eq(find(p, SONAR_CONDITION_RANKS_HANG)->channels.count, 8);
+    p->facts.rank_hangs[2] = true;
+    look(p), expect(p, "degraded",
+                    "rank 1 on aft, channels 8-15, has not answered for 2.0 s, nor "
+                    "have others; no window is processed meanwhile");
+    p->status.ranks = 0; /* nobody has reported yet, and a rank that is not the root knows nobody */
+    look(p),
+        expect(p, "degraded", "the ranks have not met for 2.0 s; no window is processed meanwhile");
+    p->facts.ranks_wait_ns = 0;
+    look(p), expect(p, "ok", "");
+}
+
 Test(health, a_replaced_backend_is_a_notice_for_good) {
     patient *p = well();
     look(p);

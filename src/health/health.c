@@ -205,6 +205,37 @@ static void judge_ranks(const sonar_health *h, sonar_status *status) {
     sonar_channel_set_add(&c->channels, r->first_channel, r->channels);
 }
 
+/* No rank goes on without the others, so this says why no window comes. */
+static void judge_hanging_ranks(sonar_health *h, const sonar_health_facts *facts,
+                                sonar_status *status) {
+    const double for_s = (double)facts->ranks_wait_ns * 1e-9, limit_s = 2;
+    size_t first = 0, hang = 0;
+    (void)h;
+    if (for_s < limit_s)
+        return;
+    for (size_t i = status->ranks; i-- > 0;)
+        if (facts->rank_hangs[i]) {
+            first = i;
+            hang++;
+        }
+    const sonar_rank_status *r = &status->rank[first];
+    sonar_condition *c =
+        hang ? sonar_health_report(
+                   status, SONAR_CONDITION_RANKS_HANG, SONAR_DEGRADED,
+                   "rank %zu on %s, channels %u-%u, has not answered for %.1f s%s; no window is "
+                   "processed meanwhile",
+                   first, r->host, r->first_channel, r->first_channel + r->channels - 1, for_s,
+                   hang > 1 ? ", nor have others" : "")
+             : sonar_health_report(status, SONAR_CONDITION_RANKS_HANG, SONAR_DEGRADED,
+                                   "the ranks have not met for %.1f s; no window is processed "
+                                   "meanwhile",
+                                   for_s);
+    c->value = for_s;
+    c->limit = limit_s;
+    if (hang)
+        sonar_channel_set_add(&c->channels, r->first_channel, r->channels);
+}
+
 /* Conditions that hold when a counter has increased. */
 static void judge_counters(sonar_health *h, const sonar_health_facts *facts, sonar_status *status) {
 #define AT(member) offsetof(sonar_status, member)
@@ -402,13 +433,14 @@ static uint64_t windows_seen(const sonar_status *status) {
 /* Each judge reports its conditions. Silence is judged first; otherwise the order does not matter.
  */
 static judge *const judges[] = {
-    judge_silence,    sonar_health_judge_stream,
-    judge_frames,     judge_peers,
-    judge_handshakes, judge_counters,
-    judge_mvdr,       judge_elements,
-    judge_backend,    judge_recording,
-    judge_training,   judge_heading,
-    judge_rights,     sonar_health_judge_clock,
+    judge_silence,       sonar_health_judge_stream,
+    judge_frames,        judge_peers,
+    judge_handshakes,    judge_counters,
+    judge_mvdr,          judge_elements,
+    judge_backend,       judge_recording,
+    judge_training,      judge_heading,
+    judge_rights,        sonar_health_judge_clock,
+    judge_hanging_ranks,
 };
 
 static bool is_of_windows(sonar_condition_code code) {

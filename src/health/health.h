@@ -20,6 +20,8 @@ typedef struct sonar_health_facts {
     int64_t now_ns, utc_now_ns; /* monotonic, and the system clock */
     int64_t busy_since_ns; /* when the data thread began the current window, 0: it processes none */
     int64_t training_since_ns; /* when training began; 0: no training */
+    int64_t ranks_wait_ns;     /* how long it has waited for other ranks; 0: less than 1 s */
+    bool rank_hangs[SONAR_RANKS_SHOWN]; /* the ranks that it waits for, if known */
     const sonar_ingest_report *stream;
     const sonar_kernel_clock *clock; /* of the same moment; NULL: not read */
     const sonar_rights *rights;      /* rights that the system refused; NULL: none */

@@ -274,6 +274,9 @@ void sonar_ranks_describe(const sonar_pipeline *pipeline, sonar_result *result);
 /* Reads the counters of the whole array and a line for each rank, as last reported. Control thread.
  */
 void sonar_ranks_read(sonar_pipeline *pipeline, sonar_status *status);
+/* For how long the data thread has waited for other ranks, and on the root for which; 0: not for a
+ * second. Any thread. */
+int64_t sonar_ranks_wait(const sonar_pipeline *pipeline, bool hangs[SONAR_RANKS_SHOWN]);
 static inline bool sonar_is_root(const sonar_pipeline *pipeline) {
     return pipeline->place.rank == 0;
 }

@@ -66,13 +66,15 @@ static void await_drained(const sonar_pipeline *p, int64_t until_ns) {
         nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
 }
 
-/* Processes waiting windows until the timeout, and then discards the current one. False: the thread
- * is inside one long task and does not react. */
+/* Processes waiting windows until the timeout, and then discards the current one. If another rank
+ * hangs, it does not wait. False: the thread is inside one long task and does not react. */
 static bool end_data_thread(sonar_pipeline *p, int64_t until_ns) {
     enum { TASK_NS = 200000000 };
+    bool hangs[SONAR_RANKS_SHOWN];
     atomic_store(&p->draining, true);
     sonar_wake_signal(sonar_ingest_fd(p->ingest));
-    await_drained(p, until_ns);
+    if (!sonar_ranks_wait(p, hangs))
+        await_drained(p, until_ns);
     atomic_store(&p->stopping, true);
     sonar_wake_signal(sonar_ingest_fd(p->ingest));
     sonar_pool_cancel(p->pool);
@@ -181,13 +183,14 @@ static void judge(sonar_pipeline *p, sonar_status *status) {
     sonar_ingest_read_report(p->ingest, &p->stream);
     sonar_kernel_clock clock;
     sonar_node_clock_read(&clock);
-    const sonar_health_facts facts = {.now_ns = clock.monotonic_ns,
-                                      .utc_now_ns = clock.utc_ns,
-                                      .clock = &clock,
-                                      .busy_since_ns = atomic_load(&p->progress.busy_since_ns),
-                                      .training_since_ns = atomic_load(&p->training_since_ns),
-                                      .stream = &p->stream,
-                                      .rights = &p->refused};
+    sonar_health_facts facts = {.now_ns = clock.monotonic_ns,
+                                .utc_now_ns = clock.utc_ns,
+                                .clock = &clock,
+                                .busy_since_ns = atomic_load(&p->progress.busy_since_ns),
+                                .training_since_ns = atomic_load(&p->training_since_ns),
+                                .stream = &p->stream,
+                                .rights = &p->refused};
+    facts.ranks_wait_ns = sonar_ranks_wait(p, facts.rank_hangs);
     sonar_health_judge(&p->health, &p->host, &facts, status);
 }
 

@@ -255,13 +255,22 @@ void sonar_ranks_read(sonar_pipeline *p, sonar_status *status) {
     struct ranks *ranks = &p->ranks;
     if (!ranks->split.cluster || !sonar_is_root(p))
         return;
+    const int64_t own_ns = status->ingest.last_frame_ns; /* reports are old where a rank hangs */
     pthread_mutex_lock(&ranks->lock);
     if (ranks->reported) {
         status->ingest = ranks->counters;
+        if (own_ns > status->ingest.last_frame_ns)
+            status->ingest.last_frame_ns = own_ns;
         status->ranks = ranks->agree.ranks;
         memcpy(status->rank, ranks->status, status->ranks * sizeof *status->rank);
     }
     pthread_mutex_unlock(&ranks->lock);
+}
+
+_Static_assert((int)SONAR_RANKS_SHOWN == (int)SONAR_RANKS_MOST, "all ranks are shown");
+
+int64_t sonar_ranks_wait(const sonar_pipeline *p, bool hangs[SONAR_RANKS_SHOWN]) {
+    return p->ranks.split.cluster ? ops(p)->waits(hangs) : 0;
 }
 
 /* ---- a window -------------------------------------------------------------------------------- */

@@ -5,10 +5,10 @@
  * libsonar-mpi.so, so that a single process of sonard needs no MPI.
  *
  * A process is a *rank*, counted from 0; rank 0 is the *root*, which publishes. All functions of
- * sonar_cluster_ops except abort are collective: every rank calls the same ones in the same order,
- * and each returns when this rank's part is done. The library never computes sums over ranks,
- * because its order of summation is unspecified: parts are gathered and added in the order of
- * ranks, so that results do not depend on timing.
+ * sonar_cluster_ops except waits and abort are collective: every rank calls the same ones in the
+ * same order, and each returns when this rank's part is done. The library never computes sums over
+ * ranks, because its order of summation is unspecified: parts are gathered and added in the order
+ * of ranks, so that results do not depend on timing.
  *
  * One thread at a time: the control thread joins and leaves, the data thread calls the rest during
  * the run (MPI_THREAD_SERIALIZED). Waiting sleeps and does not occupy a processor. Errors:
@@ -25,7 +25,7 @@
 extern "C" {
 #endif
 
-#define SONAR_CLUSTER_INTERFACE 3u
+#define SONAR_CLUSTER_INTERFACE 4u
 #define SONAR_CLUSTER_SYMBOL    "sonar_cluster_plugin"
 
 /* A rank polls for this long while it waits for its device, because the others wait for it: a
@@ -60,6 +60,10 @@ typedef struct sonar_cluster_ops {
      * the order of ranks. Each rank's `to` must match the receivers' `from`. */
     sonar_code (*exchange)(const void *send, const size_t *to, void *receive, const size_t *from,
                            sonar_error *err);
+    /* How long this rank has waited for others in one of the calls above; 0: less than a second. On
+     * rank 0, absent[rank] is true for ranks that have not entered the call; on the others all are
+     * false. Any thread. */
+    int64_t (*waits)(bool absent[SONAR_RANKS_MOST]);
     /* Ends all ranks; this rank exits with the code. Any thread; does not return. */
     void (*abort)(int exit_code);
 } sonar_cluster_ops;

@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <mpi.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -14,6 +15,8 @@
 
 #include "ranks/cluster.h"
 #include "core/core.h"
+
+enum { LATE_NS = 1000000000 };
 
 static int own_rank, all_ranks;
 
@@ -45,15 +48,86 @@ static void pause_after(int64_t waited_ns) {
         sleep_exactly(waited_ns / 64 < LONGEST_NS ? waited_ns / 64 : LONGEST_NS);
 }
 
+/* ---- ranks that do not come ------------------------------------------------------------------ */
+
+/* A collective call does not say who is missing. A rank that has waited for a second tells the root
+ * the number of the call that it has come to. */
+static MPI_Comm calls_comm;
+static int64_t call_number = 1;
+static _Atomic int64_t call_began_ns;                 /* 0: in no call */
+static atomic_bool asks;                              /* root: it hears where the others are */
+static _Atomic int64_t has_come_to[SONAR_RANKS_MOST]; /* root: what it has been told */
+
+static void hear_where_they_are(void) {
+    int came = 1;
+    MPI_Status from;
+    while (MPI_Iprobe(MPI_ANY_SOURCE, 0, calls_comm, &came, &from) == MPI_SUCCESS && came) {
+        int64_t number;
+        if (MPI_Recv(&number, 1, MPI_INT64_T, from.MPI_SOURCE, 0, calls_comm, MPI_STATUS_IGNORE) ==
+            MPI_SUCCESS)
+            atomic_store(&has_come_to[from.MPI_SOURCE], number);
+    }
+}
+
+/* Once in a call. To a root that hangs the message before may still be on its way. */
+static void tell_where_it_is(void) {
+    static MPI_Request sending = MPI_REQUEST_NULL;
+    static int64_t number;
+    int sent = 0;
+    if (number == call_number || MPI_Test(&sending, &sent, MPI_STATUS_IGNORE) != MPI_SUCCESS ||
+        !sent)
+        return;
+    number = call_number;
+    MPI_Isend(&number, 1, MPI_INT64_T, 0, 0, calls_comm, &sending);
+}
+
+static void wait_longer(void) {
+    if (own_rank) {
+        tell_where_it_is();
+        return;
+    }
+    hear_where_they_are();
+    atomic_store(&has_come_to[0], call_number);
+    atomic_store(&asks, true);
+}
+
+/* The root takes messages of calls in which it has not waited as well. */
+static sonar_code ended(sonar_code code) {
+    static int64_t heard_ns;
+    const int64_t now_ns = sonar_monotonic_ns();
+    atomic_store(&call_began_ns, 0);
+    call_number++;
+    if (!own_rank && now_ns - heard_ns > LATE_NS) {
+        heard_ns = now_ns;
+        hear_where_they_are();
+    }
+    return code;
+}
+
+static int64_t waits(bool absent[SONAR_RANKS_MOST]) {
+    const int64_t began_ns = atomic_load(&call_began_ns), call = atomic_load(&has_come_to[0]);
+    const int64_t for_ns = began_ns ? sonar_monotonic_ns() - began_ns : 0;
+    for (int r = 0; r < SONAR_RANKS_MOST; r++)
+        absent[r] = for_ns > LATE_NS && atomic_load(&asks) && r < all_ranks &&
+                    atomic_load(&has_come_to[r]) < call;
+    return for_ns > LATE_NS ? for_ns : 0;
+}
+
 /* Returns when the request is done. code: the outcome of starting it. */
 static sonar_code await(sonar_code code, MPI_Request *request, const char *call, sonar_error *err) {
     int done = 0;
-    const int64_t began = sonar_monotonic_ns();
+    const int64_t began_ns = sonar_monotonic_ns();
+    atomic_store(&call_began_ns, began_ns);
     while (!code && !done) {
         code = check(MPI_Test(request, &done, MPI_STATUS_IGNORE), call, err);
-        if (!code && !done)
-            pause_after(sonar_monotonic_ns() - began);
+        if (code || done)
+            break;
+        const int64_t waited_ns = sonar_monotonic_ns() - began_ns;
+        if (waited_ns > LATE_NS)
+            wait_longer();
+        pause_after(waited_ns);
     }
+    atomic_store(&asks, false);
     return code;
 }
 
@@ -125,6 +199,9 @@ static sonar_code join(sonar_rank_place *place, char *description, size_t size, 
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Comm_rank(MPI_COMM_WORLD, &own_rank);
     MPI_Comm_size(MPI_COMM_WORLD, &all_ranks);
+    code = check(MPI_Comm_dup(MPI_COMM_WORLD, &calls_comm), "MPI_Comm_dup", err);
+    if (code)
+        return code;
     describe(description, size);
     if (level < MPI_THREAD_SERIALIZED)
         return sonar_fail(err, SONAR_EUNAVAILABLE, "cluster",
@@ -136,6 +213,7 @@ static sonar_code join(sonar_rank_place *place, char *description, size_t size, 
 }
 
 static void leave(void) {
+    MPI_Comm_free(&calls_comm);
     MPI_Finalize();
 }
 
@@ -143,18 +221,20 @@ static sonar_code share(const void *mine, size_t size, void *all, sonar_error *e
     if (size > INT_MAX)
         return sonar_fail(err, SONAR_EINVAL, "cluster", "a message is larger than 2 GiB");
     sonar_code code = meet(err);
-    return code ? code
-                : check(MPI_Allgather(mine, (int)size, MPI_BYTE, all, (int)size, MPI_BYTE,
-                                      MPI_COMM_WORLD),
-                        "MPI_Allgather", err);
+    if (!code)
+        code = check(
+            MPI_Allgather(mine, (int)size, MPI_BYTE, all, (int)size, MPI_BYTE, MPI_COMM_WORLD),
+            "MPI_Allgather", err);
+    return ended(code);
 }
 
 static sonar_code broadcast(void *data, size_t size, sonar_error *err) {
     if (size > INT_MAX)
         return sonar_fail(err, SONAR_EINVAL, "cluster", "a message is larger than 2 GiB");
     sonar_code code = meet(err);
-    return code ? code
-                : check(MPI_Bcast(data, (int)size, MPI_BYTE, 0, MPI_COMM_WORLD), "MPI_Bcast", err);
+    if (!code)
+        code = check(MPI_Bcast(data, (int)size, MPI_BYTE, 0, MPI_COMM_WORLD), "MPI_Bcast", err);
+    return ended(code);
 }
 
 static sonar_code gather(const void *mine, const size_t *size, void *all, sonar_error *err) {
@@ -168,7 +248,7 @@ static sonar_code gather(const void *mine, const size_t *size, void *all, sonar_
         code = check(MPI_Igatherv(mine, (int)size[own_rank], MPI_BYTE, all, counts, begins,
                                   MPI_BYTE, 0, MPI_COMM_WORLD, &request),
                      call, err);
-    return await(code, &request, call, err);
+    return ended(await(code, &request, call, err));
 }
 
 static sonar_code exchange(const void *send, const size_t *to, void *receive, const size_t *from,
@@ -180,10 +260,11 @@ static sonar_code exchange(const void *send, const size_t *to, void *receive, co
         code = count(from, in, in_at, err);
     if (!code)
         code = meet(err);
-    return code ? code
-                : check(MPI_Alltoallv(send, out, out_at, MPI_BYTE, receive, in, in_at, MPI_BYTE,
-                                      MPI_COMM_WORLD),
-                        "MPI_Alltoallv", err);
+    if (!code)
+        code = check(MPI_Alltoallv(send, out, out_at, MPI_BYTE, receive, in, in_at, MPI_BYTE,
+                                   MPI_COMM_WORLD),
+                     "MPI_Alltoallv", err);
+    return ended(code);
 }
 
 static void end_all(int exit_code) {
@@ -201,6 +282,7 @@ const sonar_cluster_ops *sonar_cluster_plugin(void) {
                                           .broadcast = broadcast,
                                           .gather = gather,
                                           .exchange = exchange,
+                                          .waits = waits,
                                           .abort = end_all};
     return &ops;
 }

@@ -461,6 +461,7 @@ const char *sonar_condition_severity_name(sonar_condition_severity severity);
     ROW(SONAR_CONDITION_BLOCKS_SILENT, "blocks_silent", "blocks")                                  \
     ROW(SONAR_CONDITION_BLOCKS_APART, "blocks_apart", "seconds")                                   \
     ROW(SONAR_CONDITION_SAMPLES_MISSING, "samples_missing", "worst share of a window")             \
+    ROW(SONAR_CONDITION_RANKS_HANG, "ranks_hang", "seconds")                                       \
     ROW(SONAR_CONDITION_RANKS_ABSENT, "ranks_absent", "windows")                                   \
     ROW(SONAR_CONDITION_WINDOWS_STALLED, "windows_stalled", "seconds")                             \
     ROW(SONAR_CONDITION_WINDOWS_OVERLOAD, "windows_overload", "windows")                           \
