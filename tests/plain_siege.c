@@ -54,7 +54,6 @@ struct siege {
     double sent; /* messages that the daemon must have counted */
     long rest_bytes;
     bool keys, lasting; /* CURVE is spoken; --seconds was given */
-    bool waits;         /* overload: block */
     char server_key[41], public_key[41], secret_key[41], other_key[41], other_secret[41];
 };
 
@@ -129,7 +128,6 @@ static void start(struct siege *s, bool tcp, const char *overload, bool keys) {
         snprintf(s->out, sizeof s->out, "ipc://%s/out", s->box.dir);
     }
     s->keys = keys;
-    s->waits = !strcmp(overload, "block");
     snprintf(s->control, sizeof s->control, "ipc://%s/control", s->box.dir);
     chmod(s->box.dir, 0711); /* for attackers that are another user */
     box_write(&s->box, "sonard.yaml",
@@ -1004,15 +1002,13 @@ static void floods_again(struct siege *s) {
     check_memory(s, "memory after floods that came again");
 }
 
-/* `sonarctl train` while readers connect and leave. Samples wait meanwhile, and their windows are
- * published afterwards. */
+/* `sonarctl train` while readers connect and leave. If overload is `block`, samples wait meanwhile,
+ * and their windows are published afterwards. */
 static void trains(struct siege *s) {
     static const struct visit of = {"and training", 1000, 8, 25, 90, 40, false};
     pid_t child[PROCESSES_MOST];
     struct stand before;
     struct watch_kept kept = {0};
-    if (!s->waits)
-        return;
     char *table = strdup(box_path(&s->box, "train.yaml"));
     unlink(table);
     subscriber reader = served_reader(s, &before);
@@ -1093,7 +1089,7 @@ static void burglars(struct siege *s) {
 
 /* ---- all ------------------------------------------------------------------------------------- */
 
-enum { PLAIN = 1, KEYS = 2, PARTS = 3 };
+enum { TCP = 1, IPC = 2, CURVE = 4, PLAIN = TCP | IPC, ALL = PLAIN | CURVE, PARTS = 3 };
 
 /* Whether a campaign is selected: all if `only` is NULL and `part` is 0. */
 struct choice {
@@ -1109,7 +1105,7 @@ static void besiege(bool tcp, const char *overload, bool keys, struct choice cho
         unsigned where;
         int part;
     } campaign[] = {{"strangers", strangers, PLAIN, 1},
-                    {"burglars", burglars, KEYS, 1},
+                    {"burglars", burglars, CURVE, 1},
                     {"crowds", crowds, PLAIN, 1},
                     {"bursts", bursts, PLAIN, 1},
                     {"descriptors", descriptors, PLAIN, 1},
@@ -1117,9 +1113,9 @@ static void besiege(bool tcp, const char *overload, bool keys, struct choice cho
                     {"hoards", hoards, PLAIN, 1},
                     {"floods", floods, PLAIN, 1},
                     {"floods again", floods_again, PLAIN, 2},
-                    {"visits", visits, PLAIN | KEYS, 2},
-                    {"trains", trains, PLAIN | KEYS, 3},
-                    {"stops", stops, PLAIN | KEYS, 2},
+                    {"visits", visits, ALL, 2},
+                    {"trains", trains, IPC | CURVE, 3},
+                    {"stops", stops, ALL, 2},
                     {"deaths", deaths, PLAIN, 3},
                     {"deaths behind", deaths_behind, PLAIN, 3},
                     {"endless parts", endless_parts, PLAIN, 3},
@@ -1131,7 +1127,7 @@ static void besiege(bool tcp, const char *overload, bool keys, struct choice cho
     s.rest_bytes = resident_bytes(s.daemon);
     do
         for (size_t i = 0; i < sizeof campaign / sizeof campaign[0]; i++) {
-            bool fits = campaign[i].where & (keys ? KEYS : PLAIN);
+            bool fits = campaign[i].where & (keys ? CURVE : tcp ? TCP : IPC);
             if (!fits || (choice.part && choice.part != campaign[i].part) ||
                 (choice.only && strcmp(choice.only, campaign[i].name) != 0))
                 continue;

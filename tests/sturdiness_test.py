@@ -37,8 +37,9 @@ with tempfile.TemporaryDirectory() as folder:
     head = "run: 2026-11-24 0123456789 release a note\n"
     visits = "tcp, block: visits: 8.5 s, 20 MiB\n"
     log.write_text(head + attack(64, 0.1, 3) + visits + attack(60, 0.3, 2) + visits +
-                   "stopped within 0.25 s\ntcp, block: stops: 5.0 s, 21 MiB\n"
+                   "stopped within 0.25 s\nstopped within 0.05 s\ntcp, block: stops: 5.0 s, 21 MiB\n"
                    "fuzz_zap: 20 s: 1000 executions, 50 a second, 3 new inputs, no finding\n"
+                   "ok 1 - 3000 mutated requests of pages, seed 24\nnot ok 2 - 3000 mutated frames, seed 24\n"
                    "block: 100 windows of 101, 5000 frames, 30 subscribers; 20480 KiB, grown by -4 KiB; 40 descriptors\n")
     run(maker, log)
     rows = json.loads(data.read_text())
@@ -47,7 +48,10 @@ with tempfile.TemporaryDirectory() as folder:
     assert stops["stop"] == 0.25 and stops["commit"] == "0123456" and not stops["problems"], stops
     assert "stop" not in rows["campaign|release|tcp|visits"]
     assert rows["soak|release|block"]["grown"] == -4 and rows["fuzz|release|zap"]["inputs"] == 1000
-    assert "failed" not in page.read_text() and "a note" in page.read_text()
+    assert rows["fuzz|release|requests of pages"]["inputs"] == 3000 and not rows["fuzz|release|requests of pages"]["problems"]
+    frames = rows.pop("fuzz|release|frames")
+    assert frames["problems"] == ["failed with the seed 24"] and not any(row["problems"] for row in rows.values())
+    assert "a note" in page.read_text()
 
     # A failure is reported with its campaign, so is a run that was aborted, and the other campaigns stay.
     log.write_text(head + "plain_siege: a gap: 2, not 1\n" + visits + "fuzz_zap: a finding; its input is here\n"
