@@ -360,6 +360,22 @@ def try_positions(folder):
     expect("whole", process(folder, file, "-c", config, "--no-pictures"), 0)
 
 
+def try_mask(folder):
+    """A sensor that dies is taken out by array.auto_mask, in the same window each time, also beside other work."""
+    config = config_in(folder, CONFIG.replace("heading_deg: 20", "heading_deg: 20, auto_mask: true"))
+    samples = sea(30)
+    samples[10 * FS_HZ:, 3] = 0
+    file = wav(folder / "sea.wav", samples)
+    command = [binaries / "sonar-process", file, "-c", config, "--messages", "--no-pictures", "-o"]
+    runs = [subprocess.Popen([*command, folder / f"run-{i}"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+            for i in range(4)]
+    assert all(run.wait(240) == 0 for run in runs), [run.communicate() for run in runs]
+    kept = [comparable(kept_messages(folder / f"run-{i}/messages.sonar-spectra")) for i in range(4)]
+    changed = [h["window"] * HOP / FS_HZ for h, _ in kept[0]["cbf.azimuth"] if "mask_changed" in h["flags"]]
+    assert len(changed) == 1 and 13 < changed[0] < 20 and kept[0]["cbf.azimuth"][-1][0]["sensors_used"] == SENSORS - 1, changed
+    assert all(other == kept[0] for other in kept[1:]), "two runs differ"
+
+
 def try_stop(folder):
     """Ctrl-C: what is done is readable, and says so by its code."""
     config, out = config_in(folder), folder / "out"

@@ -61,6 +61,13 @@ bool sonar_pipeline_finish(sonar_pipeline *p, int timeout_ms) {
     return sonar_ingest_finish(p->ingest, timeout_ms);
 }
 
+bool sonar_pipeline_idle(const sonar_pipeline *p) {
+    sonar_ingest_counters counters;
+    sonar_ingest_read_counters(p->ingest, &counters);
+    return atomic_load(&p->progress.windows_processed) + atomic_load(&p->progress.windows_failed) >=
+           counters.windows_offered;
+}
+
 static void await_drained(const sonar_pipeline *p, int64_t until_ns) {
     while (!atomic_load(&p->drained) && sonar_monotonic_ns() < until_ns)
         nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);

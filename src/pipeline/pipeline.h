@@ -31,6 +31,9 @@ bool sonar_pipeline_feed(sonar_pipeline *pipeline, const void *header, size_t he
                          const void *payload, size_t payload_bytes, int timeout_ms);
 /* The same after the last frame, as sonar_ingest_finish. Control thread. */
 bool sonar_pipeline_finish(sonar_pipeline *pipeline, int timeout_ms);
+/* True if every window that ingest has offered has been processed or has failed. A change that is
+ * made then comes into effect with the next frames, whatever the load. Any thread. */
+bool sonar_pipeline_idle(const sonar_pipeline *pipeline);
 /* Called once a second by the control thread: publishes the status and logs what changed. Returns
  * an error if one of the threads has failed. */
 sonar_code sonar_pipeline_tick(sonar_pipeline *pipeline, sonar_error *err);

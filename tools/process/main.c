@@ -217,18 +217,31 @@ static double done_s(const run *r) {
     return (double)(r->player.at - r->player.first) / r->player.fs_hz;
 }
 
-/* The control thread's share, once in a second of the clock or of the recording. */
-static sonar_code attend(void *ctx, sonar_error *err) {
+/* Sensors that array.auto_mask takes out are found by the tick: it comes at the same sample each
+ * time, when no window is in work, or two runs would differ. A pipeline that does not go on any
+ * more tells why by its tick. */
+static bool is_due(run *r, bool waits) {
+    enum { STUCK_S = 60 };
+    const int64_t since_ns = sonar_monotonic_ns() - r->ticked_ns;
+    if (r->config->auto_mask)
+        return waits ? since_ns >= STUCK_S * (int64_t)TICK_NS : done_s(r) - r->ticked_s >= 1;
+    return done_s(r) - r->ticked_s >= 1 || since_ns >= TICK_NS;
+}
+
+/* The control thread's share, once in a second of the recording or of the clock. */
+static sonar_code attend(void *ctx, bool waits, sonar_error *err) {
     run *r = ctx;
     progress_show(&r->progress, done_s(r), results_windows(r->results),
                   results_contacts(r->results));
     if (results_error(r->results, err))
         return err->code;
-    if (done_s(r) - r->ticked_s < 1 && sonar_monotonic_ns() - r->ticked_ns < TICK_NS)
+    if (!is_due(r, waits))
         return SONAR_OK;
     r->ticked_s = done_s(r);
     r->ticked_ns = sonar_monotonic_ns();
-    return sonar_pipeline_tick(r->pipeline, err);
+    const sonar_code code =
+        r->config->auto_mask && !waits ? player_await(&r->player, err) : SONAR_OK;
+    return code ? code : sonar_pipeline_tick(r->pipeline, err);
 }
 
 /* What was lost on the way, which the results do not show as they should. */
@@ -259,6 +272,7 @@ static sonar_code process(run *r, sonar_error *err) {
         code = sonar_pipeline_start(r->pipeline, err);
     if (code)
         return code;
+    r->ticked_ns = sonar_monotonic_ns();
     r->progress =
         progress_begin(self.name, (double)(r->player.end - r->player.first) / r->player.fs_hz);
     code = player_run(&r->player, r->pipeline, attend, r, err);

@@ -69,7 +69,7 @@ static sonar_code deliver(void *ctx, const void *header, size_t header_bytes, co
     sonar_code code = SONAR_OK;
     while (!code && !*p->spec.stop &&
            !sonar_pipeline_feed(p->pipeline, header, header_bytes, payload, payload_bytes, WAIT_MS))
-        code = p->attend(p->ctx, err);
+        code = p->attend(p->ctx, true, err);
     return code;
 }
 
@@ -112,24 +112,26 @@ static sonar_code play_piece(player *p, const tape_piece *piece, sonar_error *er
     return sim_sender_send_some(p->sender, p->counts, piece->samples, p->absent, err);
 }
 
-/* Until no window is in work. */
-static sonar_code settle(player *p, sonar_error *err) {
-    const sonar_status *status = sonar_pipeline_status(p->pipeline);
+sonar_code player_await(player *p, sonar_error *err) {
     sonar_code code = SONAR_OK;
-    while (!code && !*p->spec.stop && !sonar_pipeline_finish(p->pipeline, WAIT_MS))
-        code = p->attend(p->ctx, err);
-    for (bool busy = true; busy && !code && !*p->spec.stop;) {
-        code = sonar_pipeline_tick(p->pipeline, err);
-        busy = status->windows_processed + status->windows_failed < status->ingest.windows_offered;
-        if (busy)
-            nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
-        code = code ? code : p->attend(p->ctx, err);
+    while (!code && !*p->spec.stop && !sonar_pipeline_idle(p->pipeline)) {
+        nanosleep(&(struct timespec){.tv_nsec = 500000}, NULL);
+        code = p->attend(p->ctx, true, err);
     }
     return code;
 }
 
-sonar_code player_run(player *p, sonar_pipeline *pipeline,
-                      sonar_code (*attend)(void *ctx, sonar_error *err), void *ctx,
+/* No sample follows. */
+static sonar_code settle(player *p, sonar_error *err) {
+    sonar_code code = SONAR_OK;
+    while (!code && !*p->spec.stop && !sonar_pipeline_finish(p->pipeline, WAIT_MS))
+        code = p->attend(p->ctx, true, err);
+    if (!code)
+        code = player_await(p, err);
+    return code ? code : sonar_pipeline_tick(p->pipeline, err);
+}
+
+sonar_code player_run(player *p, sonar_pipeline *pipeline, player_attend attend, void *ctx,
                       sonar_error *err) {
     p->pipeline = pipeline;
     p->attend = attend;
@@ -142,7 +144,7 @@ sonar_code player_run(player *p, sonar_pipeline *pipeline,
             code = play_piece(p, &piece, err);
         p->at += piece.samples;
         if (!code)
-            code = attend(ctx, err);
+            code = attend(ctx, false, err);
     }
     return code ? code : settle(p, err);
 }
