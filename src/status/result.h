@@ -43,7 +43,7 @@ extern const sonar_label sonar_frame_causes, sonar_window_causes, sonar_handshak
     ROW(SONAR_FRAME_OVERRUN, "overrun",                                                            \
         "`overload: drop_oldest`, and the data thread still reads where the frame belongs")        \
     ROW(SONAR_FRAME_SHED, "shed",                                                                  \
-        "`overload: drop_oldest`, and frames come faster than they can be stored")                 \
+        "`overload: drop_oldest`, and frames arrive faster than they can be stored")               \
     ROW(SONAR_FRAME_NO_SEGMENT, "no_segment",                                                      \
         "its samples do not lie in shared memory that the daemon has")                             \
     ROW(SONAR_FRAME_OVERWRITTEN, "overwritten",                                                    \
