@@ -239,15 +239,20 @@ static bool is_flat(const summit *top) {
     return (!top->below || top->power[0] > least) && (!top->above || top->power[2] > least);
 }
 
-static void set_top(sonar_detection *peak, const summit *top) {
-    double level_db[3], top_db;
+/* On a cone along the cosine, in which a beam is even near the axis, but not in degrees. */
+static void set_top(const sonar_scan *scan, sonar_detection *peak, const summit *top) {
+    double x[3], level_db[3], at, top_db;
     peak->az_deg = top->az[1];
     peak->power = top->power[1];
     if (!top->below || !top->above || !(top->power[1] > 0))
         return;
-    for (size_t i = 0; i < 3; i++)
+    for (size_t i = 0; i < 3; i++) {
+        x[i] = scan->cone ? -cos(top->az[i] * SONAR_RADIANS) : top->az[i];
         level_db[i] = sonar_decibel(top->power[i]);
-    sonar_parabola(top->az, level_db, &peak->az_deg, &top_db);
+    }
+    sonar_parabola(x, level_db, &at, &top_db);
+    at = fmin(fmax(at, x[0]), x[2]);
+    peak->az_deg = scan->cone ? acos(fmin(fmax(-at, -1), 1)) / SONAR_RADIANS : at;
     peak->power = pow(10.0, top_db / 10.0);
 }
 
@@ -301,7 +306,7 @@ static bool take_top(const sonar_search *s, sonar_task *t) {
         choose_next(s, t, &top);
         return false;
     }
-    set_top(is, &top);
+    set_top(s->scan, is, &top);
     if (*t->step == &sonar_step_top && t->peak->listed && is->power > 0 &&
         is->power < 0.99 * (double)grid) {
         is->az_deg =
@@ -331,7 +336,7 @@ static void interpolate(const sonar_search *s, sonar_local_maximum *peak) {
         top.az[i] = sonar_scan_az(s->scan, at - 1 + i);
         top.power[i] = (double)power_of(s, at - 1 + i);
     }
-    set_top(&peak->is, &top);
+    set_top(s->scan, &peak->is, &top);
 }
 
 /* Range and direction are almost independent, so two alternations reach the maximum. */
@@ -347,6 +352,7 @@ sonar_code sonar_refine_tops(const sonar_search *s, sonar_task *task, sonar_loca
         if (!peaks[k].listed)
             continue;
         peaks[k].task = tasks;
+        task[tasks].samples = 0;
         task[tasks].peak = &peaks[k];
         task[tasks++].step = isfinite(peaks[k].is.range_m) ? near_steps : far_steps;
         if (!s->power_at)
