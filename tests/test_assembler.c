@@ -664,7 +664,7 @@ Test(assembler, a_lying_index_stops_the_stream_no_longer_than_restart_after) {
 Test(assembler, one_block_far_ahead_is_counted_until_the_others_fall_silent) {
     sonar_ingest_spec spec = small_spec();
     sonar_assembler *assembler = make(&spec);
-    uint64_t far = sonar_assembler_capacity(assembler) + 1;
+    uint64_t far = sonar_ingest_capacity(&spec) + 1;
     send_at(assembler, part(0, 2, 5, 0, 50), 0);
     send_at(assembler, part(2, 2, 5, far, 50), 1 * ms);
     send_at(assembler, part(2, 2, 5, (uint64_t)1 << 60, 50), 2 * ms);

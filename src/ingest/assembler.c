@@ -175,10 +175,6 @@ uint64_t sonar_assembler_ready(const sonar_assembler *a) {
     return atomic_load_explicit(&a->chunk.ready, memory_order_acquire);
 }
 
-size_t sonar_assembler_capacity(const sonar_assembler *a) {
-    return a->capacity;
-}
-
 /* frames_received and windows_waiting are computed from the other counters. As counters of their
  * own they would be off by one if they were read while a frame is being placed. */
 void sonar_assembler_read_counters(const sonar_assembler *a, sonar_ingest_counters *to) {

@@ -96,7 +96,6 @@ void sonar_assembler_read_refused(sonar_assembler *assembler,
 
 uint64_t sonar_assembler_ready(const sonar_assembler *assembler); /* any thread */
 sonar_buffer sonar_assembler_ring(const sonar_assembler *assembler);
-size_t sonar_assembler_capacity(const sonar_assembler *assembler); /* samples per channel */
 
 /* Data thread. */
 bool sonar_assembler_take(sonar_assembler *assembler, sonar_window *window);
