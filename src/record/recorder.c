@@ -49,6 +49,7 @@ struct sonar_recorder {
     bool recording, stopping;
     uint64_t flushes; /* flushes of the filling thread when stopping began */
     int64_t stopping_ns, synced_ns, looked_ns;
+    int64_t keep_from_ns; /* no check for old segments before that */
 };
 
 /* ---- create and destroy ---------------------------------------------------------------------- */
@@ -202,14 +203,19 @@ static sonar_code check_space(const sonar_recorder *r, sonar_error *err) {
         (unsigned long long)bytes >> 20, (unsigned long long)r->spec.free_bytes >> 20);
 }
 
+/* Samples wait during a check of the folder. At most a tenth of the time is spent on checks,
+ * however many files there are. */
 static void keep(sonar_recorder *r) {
-    if (!r->spec.keep_bytes && !(r->spec.keep_s > 0))
+    const int64_t began_ns = sonar_monotonic_ns();
+    if ((!r->spec.keep_bytes && !(r->spec.keep_s > 0)) || began_ns < r->keep_from_ns)
         return;
     const sonar_kept kept =
         sonar_keep(r->directory, r->name, r->segment.open ? r->segment.stem : "",
                    r->spec.keep_bytes, r->spec.keep_s);
     sonar_count_add(&r->counters.deleted, kept.deleted);
     sonar_count_set(&r->counters.future, kept.future);
+    const int64_t ended_ns = sonar_monotonic_ns();
+    r->keep_from_ns = ended_ns + 9 * (ended_ns - began_ns);
 }
 
 static sonar_code begin_segment(sonar_recorder *r, sonar_error *err) {
