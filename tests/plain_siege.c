@@ -47,6 +47,7 @@ enum { INSTRUMENTED = 0 };
 
 struct siege {
     box box;
+    const char *over; /* tcp, ipc or curve */
     char in[128], out[128], control[128];
     pid_t daemon;
     void *context, *push;
@@ -119,7 +120,7 @@ static void use_keys(void *socket, const char *server_key, const char *public_ke
 /* keys: samples and results over TCP with CURVE. */
 static void start(struct siege *s, bool tcp, const char *overload, bool keys) {
     int zero = 0, wait_ms = 30000;
-    *s = (struct siege){.box = box_open()};
+    *s = (struct siege){.box = box_open(), .over = keys ? "curve" : tcp ? "tcp" : "ipc"};
     if (tcp) {
         own_endpoint("tcp", s->in);
         own_endpoint("tcp", s->out);
@@ -878,9 +879,9 @@ static void judge(struct siege *s, const struct visit *v, struct stand before,
                   const struct watch_kept *kept) {
     const struct stand now = stand_of(s);
     const double windows = now.processed - before.processed, late = now.late - before.late;
-    printf("%s: %d of %.0f windows, %.0f given up, longest gap %.2f s; %d joined, within %.2f s; "
-           "%.0f connections came, at most %ld MiB\n",
-           v->name, kept->got, windows, late, kept->gap_s, kept->joined, kept->join_s,
+    printf("%s: %s: %d of %.0f windows, %.0f given up, longest gap %.2f s; %d joined, within %.2f "
+           "s; %.0f connections came, at most %ld MiB\n",
+           s->over, v->name, kept->got, windows, late, kept->gap_s, kept->joined, kept->join_s,
            now.accepted - before.accepted, kept->most_bytes / MIB);
     expect(now.accepted >= before.accepted + kept->joined + v->processes, "attackers that came",
            now.accepted - before.accepted, kept->joined + v->processes);
@@ -1134,12 +1135,8 @@ static void besiege(bool tcp, const char *overload, bool keys, struct choice cho
             double began_s = (double)sonar_monotonic_ns() * 1e-9;
             campaign[i].run(&s);
             check(&s, campaign[i].name);
-            printf("%s, %s: %s: %.1f s, %ld MiB\n",
-                   keys  ? "curve"
-                   : tcp ? "tcp"
-                         : "ipc",
-                   overload, campaign[i].name, (double)sonar_monotonic_ns() * 1e-9 - began_s,
-                   resident_bytes(s.daemon) / MIB);
+            printf("%s, %s: %s: %.1f s, %ld MiB\n", s.over, overload, campaign[i].name,
+                   (double)sonar_monotonic_ns() * 1e-9 - began_s, resident_bytes(s.daemon) / MIB);
         }
     while ((double)sonar_monotonic_ns() * 1e-9 < until_s);
     const bool last_part = !choice.part || choice.part == PARTS;

@@ -18,7 +18,7 @@ def run(maker, *arguments, ok=True):
 
 
 def attack(got, gap, joined):
-    return (f"many: {got} of 64 windows, 0 given up, longest gap {gap} s; {joined} joined, within 0.07 s; "
+    return (f"tcp: many: {got} of 64 windows, 0 given up, longest gap {gap} s; {joined} joined, within 0.07 s; "
             "300 connections came, at most 20 MiB\n")
 
 
