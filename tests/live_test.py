@@ -24,6 +24,15 @@ EVERYTHING = ["cbf.azimuth", "cbf.nearfield", "cbf.lofar", "mvdr.azimuth", "mvdr
 PATIENT = ["--set", "ingest.queue_windows=80", "--set", "ingest.max_skew_ms=5000", "--set", "cluster.max_skew_ms=10000"]
 
 
+def start_of(pid):
+    """When the process started, which tells it from a later one of the same number; None: it has ended."""
+    try:
+        state, *rest = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return None if state == "Z" else rest[18]
+
+
 def children_of(pid):
     return [int(child) for task in pathlib.Path(f"/proc/{pid}/task").iterdir()
             for child in (task / "children").read_text().split()]
@@ -41,14 +50,14 @@ class Live:
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             env=os.environ | {"TMPDIR": self.folder.name + "/tmp", "OMPI_ALLOW_RUN_AS_ROOT": "1",
                               "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
-        self.seen, self.text = [], ""
+        self.seen, self.text = {}, ""  # seen: process -> its start
 
     def children(self, name):
         """Processes of that name that were started by the program, or by mpirun for it."""
         found = children_of(self.process.pid)
         for pid in list(found):
             found += children_of(pid)
-        self.seen = sorted({*self.seen, *found})
+        self.seen |= {pid: born for pid in found if (born := start_of(pid))}
         return [p for p in found if pathlib.Path(f"/proc/{p}/comm").read_text().strip() == name]
 
     def wait_for_child(self, name):
@@ -75,7 +84,7 @@ class Live:
     def end(self, *codes):
         text = self.text + self.process.communicate(timeout=120)[0]
         assert self.process.returncode in codes, (codes, self.process.returncode, text)
-        alive = [p for p in self.seen if os.path.exists(f"/proc/{p}")]
+        alive = [pid for pid, born in self.seen.items() if start_of(pid) == born]
         assert not alive, (alive, text)
         left = [name for name in os.listdir(self.folder.name + "/tmp") if not name.startswith("ompi.")]
         assert not left, (left, text)
