@@ -285,6 +285,12 @@ static void check_lone_source(const char *ranges, double az_deg, double range_m)
     double beam = 0.886 * 1500 / 950 / (128 * 0.75), found_deg = header_number(first, "az_deg");
     cr_expect_leq(fabs(cos(found_deg * M_PI / 180) - cos(az_deg * M_PI / 180)), share * beam,
                   "%g deg, not %g", found_deg, az_deg);
+    const double sigma_deg = header_number(first, "bearing_sigma_deg");
+    const double beam_deg =
+        2 * asin(fmin(sqrt(beam), 1)) * 180 / M_PI; /* at the axis, its widest */
+    cr_expect(sigma_deg > 0 && sigma_deg < 0.25 * beam_deg, "%g deg at %g", sigma_deg, az_deg);
+    cr_expect(range_m > 0 || fabs(found_deg - az_deg) < 5 * sigma_deg, "%g deg, not %g, by %g",
+              found_deg, az_deg, sigma_deg);
     double found_m = header_number(first, "range_m");
     if (range_m > 0)
         cr_expect_leq(fabs(found_m - range_m), 0.1 * range_m, "%g m, not %g", found_m, range_m);

@@ -533,6 +533,7 @@ Test(output, detections_are_listed_with_their_units) {
                                              .az_deg = 60.25,
                                              .bearing_deg = 90.25,
                                              .mirror_deg = 330.75,
+                                             .bearing_sigma_deg = 0.25,
                                              .power = 1e12,
                                              .background = 1e10,
                                              .snr_db = 20,
@@ -542,8 +543,8 @@ Test(output, detections_are_listed_with_their_units) {
                                              .image = true,
                                              .contact = 1,
                                              .rests_on = 3};
-    result->detection[1] =
-        (sonar_detection){.mirror_deg = NAN, .range_m = NAN, .width_deg = 2, .power = 0};
+    result->detection[1] = (sonar_detection){
+        .mirror_deg = NAN, .bearing_sigma_deg = NAN, .range_m = NAN, .width_deg = 2, .power = 0};
     cJSON *head = header_of(SONAR_DETECTIONS, result);
     const cJSON *list = cJSON_GetObjectItem(head, "detections");
     cr_assert_eq(cJSON_GetArraySize(list), 2);
@@ -553,7 +554,7 @@ Test(output, detections_are_listed_with_their_units) {
         double value;
     } want[] = {{"az_deg", 60.25}, {"bearing_deg", 90.25}, {"mirror_deg", 330.75},
                 {"level", 1e12},   {"level_db", 120},      {"background", 1e10},
-                {"snr_db", 20},    {"range_m", 812.5}};
+                {"snr_db", 20},    {"range_m", 812.5},     {"bearing_sigma_deg", 0.25}};
     for (size_t i = 0; i < sizeof want / sizeof want[0]; i++)
         cr_assert_eq(cJSON_GetObjectItem(first, want[i].name)->valuedouble, want[i].value, "%s",
                      want[i].name);
@@ -569,6 +570,7 @@ Test(output, detections_are_listed_with_their_units) {
     cr_assert_str_eq(cJSON_GetArrayItem(sources, 1)->valuestring, "mvdr");
     cr_assert(cJSON_IsNull(cJSON_GetObjectItem(first, "width_deg")));
     cr_assert(cJSON_IsNull(cJSON_GetObjectItem(second, "mirror_deg")));
+    cr_assert(cJSON_IsNull(cJSON_GetObjectItem(second, "bearing_sigma_deg")));
     cr_assert(cJSON_IsNull(cJSON_GetObjectItem(second, "range_m")));
     cr_assert(cJSON_IsNull(cJSON_GetObjectItem(second, "level_db")));
     cJSON_Delete(head);

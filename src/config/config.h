@@ -15,6 +15,7 @@
 #include "sonar/sonar.h"
 
 #include "cbf/cbf.h"
+#include "detect/sigma.h"
 #include "status/specs.h"
 #include "ingest/ingest.h"
 #include "ranks/cluster.h"
@@ -70,7 +71,8 @@ typedef struct sonar_config {
     double *delay_us;         /* [sensor] time by which the channel lags; it is compensated */
     double heading_deg;
     bool heading_known;
-    sonar_geometry geometry; /* analysed */
+    sonar_array_error array_error; /* declared */
+    sonar_geometry geometry;       /* analysed */
 
     double sound_speed_mps, fs_hz;
 

@@ -148,6 +148,24 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                      .computed = "not set: bearings are in the array frame",
                      .help =
                          "Heading of +x, clockwise from true north. 360 means 0, -90 means 270."},
+    [OPT_ERROR_PHASE] =
+        {"array.error.phase_deg", LIVE, AT(array_error.phase_deg), REAL("deg", 0, 180),
+         .fallback = "0",
+         .help = "Standard deviation of a sensor's phase from what is configured, each sensor its "
+                 "own. As the others of this group it widens bearing_sigma_deg of detections and "
+                 "changes nothing else (docs/bearings.md)."},
+    [OPT_ERROR_POSITION] =
+        {"array.error.position_m", LIVE, AT(array_error.position_m), REAL("m", 0, 1000),
+         .fallback = "0",
+         .help = "Standard deviation of a sensor's position in each coordinate, each sensor its "
+                 "own."},
+    [OPT_ERROR_HEADING] = {"array.error.heading_deg", LIVE, AT(array_error.heading_deg),
+                           DEGREES(180), .fallback = "0",
+                           .help = "Standard deviation of the heading, of array.heading_deg or of "
+                                   "what navigation brings."},
+    [OPT_ERROR_SOUND_SPEED] = {"array.error.sound_speed_mps", LIVE, AT(array_error.sound_speed_mps),
+                               REAL("m/s", 0, 1000), .fallback = "0",
+                               .help = "Standard deviation of sound_speed_mps."},
 
     [OPT_SOUND_SPEED] = {"sound_speed_mps", LIVE, AT(sound_speed_mps), REAL("m/s", 100, 10000),
                          .fallback = "1500", .help = "Speed of sound at the array."},

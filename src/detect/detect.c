@@ -330,6 +330,14 @@ static void complete(const sonar_search *s, sonar_detect_source source, sonar_lo
     if (!isfinite(is->range_m))
         is->range_m = NAN;
     is->bearing_deg = is->mirror_deg = NAN; /* it needs a heading */
+    is->bearing_sigma_deg = NAN;
+}
+
+static double lowest(const float *background, size_t n) {
+    float least = background[0];
+    for (size_t i = 1; i < n; i++)
+        least = fminf(least, background[i]);
+    return (double)least;
 }
 
 static sonar_code find(sonar_search *s, sonar_detect_source source, float *scratch,
@@ -358,6 +366,8 @@ static sonar_code find(sonar_search *s, sonar_detect_source source, float *scrat
     size_t listed = 0;
     for (size_t i = 0; i < found && code == SONAR_OK; i++)
         if (peaks[i].listed) {
+            peaks[i].is.sigma =
+                sonar_sigma_of(s, &task[peaks[i].task], &peaks[i].is, lowest(background, n));
             complete(s, source, &peaks[i]);
             detections[listed++] = peaks[i].is;
         }

@@ -12,6 +12,7 @@
 
 #include "status/result.h"
 #include "detect/pattern.h"
+#include "detect/sigma.h"
 #include "manifold/manifold.h"
 
 /* Points of one call of power_at at most. */
@@ -56,6 +57,7 @@ typedef struct sonar_detect_spec {
                                 cone. NULL: on other scans the rule of tones does not apply */
     double lambda_m;         /* MVDR: wavelength at the band's top; set together with spread_m2 */
     double aperture_m;       /* largest extent D; used with a near field */
+    const sonar_accuracy *accuracy; /* borrowed; NULL: sigma is NaN */
     /* Contacts of the same array in another spectrum, strongest first, borrowed. A top between two
      * directions is first searched at such a contact. If the grid has no peak there, a peak of MVDR
      * is begun where the power exceeds the grid's by 1 dB. */

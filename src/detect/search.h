@@ -167,4 +167,10 @@ sonar_code sonar_refine_tops(const sonar_search *s, sonar_task *task, sonar_loca
 sonar_code sonar_refine_widths(const sonar_search *s, sonar_task *task, sonar_local_maximum *peaks,
                                size_t n);
 
+/* ---- sigma.c --------------------------------------------------------------------------------- */
+
+/* sonar_detection.sigma of a peak that has its top; lowest: the least background of the scan. */
+double sonar_sigma_of(const sonar_search *s, const sonar_task *task, const sonar_detection *peak,
+                      double lowest);
+
 #endif

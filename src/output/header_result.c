@@ -164,6 +164,7 @@ static void put_detection(const json *list, const sonar_detection *d) {
     put_number(&item, "az_deg", d->az_deg);
     put_number(&item, "bearing_deg", d->bearing_deg);
     put_number(&item, "mirror_deg", d->mirror_deg);
+    put_number(&item, "bearing_sigma_deg", d->bearing_sigma_deg);
     put_string(&item, "side", side[d->side]);
     put_number(&item, "side_confidence", d->side == SONAR_SIDE_ALL ? NAN : d->side_confidence);
     put_number(&item, "level", d->power);

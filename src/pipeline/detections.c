@@ -39,8 +39,8 @@ static sonar_code power_at(void *ctx, size_t n, const double *az_deg, const doub
     return code ? code : sonar_engine_evaluate(p->engine, request->beamformer, n, look, power, err);
 }
 
-static sonar_code detect_cbf(sonar_pipeline *p, sonar_result *result, size_t *count,
-                             sonar_error *err) {
+static sonar_code detect_cbf(sonar_pipeline *p, sonar_result *result,
+                             const sonar_accuracy *accuracy, size_t *count, sonar_error *err) {
     const sonar_config *c = p->live->plan->config;
     struct beam_request request = {.pipeline = p, .beamformer = SONAR_ENGINE_CBF};
     const sonar_nearfield near = {.power = result->surface[SONAR_CBF_NEARFIELD].data,
@@ -53,6 +53,7 @@ static sonar_code detect_cbf(sonar_pipeline *p, sonar_result *result, size_t *co
     sonar_detect_spec spec = p->live->plan->cbf_detect;
     spec.pattern = sonar_pattern_shares;
     spec.pattern_ctx = p->live->pattern;
+    spec.accuracy = accuracy;
     return sonar_detect(&spec, SONAR_FROM_CBF, result->surface[SONAR_CBF_AZIMUTH].data, &near,
                         p->detect_scratch, power_at, &request, result->detection, count, err);
 }
@@ -62,7 +63,8 @@ static struct beam_request adaptive_request(sonar_pipeline *p) {
 }
 
 /* Appends the MVDR's contacts after the `cbf` contacts of the CBF. */
-static sonar_code detect_mvdr(sonar_pipeline *p, sonar_result *result, size_t cbf, size_t *count,
+static sonar_code detect_mvdr(sonar_pipeline *p, sonar_result *result,
+                              const sonar_accuracy *accuracy, size_t cbf, size_t *count,
                               sonar_error *err) {
     struct beam_request request = adaptive_request(p);
     sonar_detection *to = result->detection + cbf;
@@ -70,6 +72,7 @@ static sonar_code detect_mvdr(sonar_pipeline *p, sonar_result *result, size_t cb
     spec.tone_reach = result->mvdr_tone_reach;
     spec.spread_m2 = p->live->spread_m2;
     spec.lambda_m = p->live->params->sound_speed_mps / p->live->plan->config->mvdr_band.high_hz;
+    spec.accuracy = accuracy;
     spec.hint = result->detection;
     spec.hints = cbf;
     return sonar_detect(&spec, SONAR_FROM_MVDR, result->surface[SONAR_MVDR_AZIMUTH].data, NULL,
@@ -83,11 +86,15 @@ sonar_code sonar_pipeline_raise(sonar_pipeline *p, sonar_result *result, sonar_e
 }
 
 /* Sets the bearings with the heading in the middle of the contact's samples; NaN: unknown. */
-static void give_bearings(double heading_deg, const sonar_scan *scan, sonar_detection *d,
-                          size_t count) {
-    for (size_t i = 0; i < count; i++)
-        sonar_detect_bearing(scan, d[i].az_deg, heading_deg, isfinite(heading_deg),
-                             &d[i].bearing_deg, &d[i].mirror_deg);
+static void give_bearings(double heading_deg, const sonar_scan *scan,
+                          const sonar_accuracy *accuracy, const sonar_array_error *declared,
+                          sonar_detection *d, size_t count) {
+    const bool known = isfinite(heading_deg);
+    for (size_t i = 0; i < count; i++) {
+        sonar_detect_bearing(scan, d[i].az_deg, heading_deg, known, &d[i].bearing_deg,
+                             &d[i].mirror_deg);
+        sonar_detect_bearing_sigma(scan, accuracy, declared, known, &d[i]);
+    }
 }
 
 static void give_sides(const sonar_pipeline *p, sonar_detect_source source, const sonar_scan *scan,
@@ -101,13 +108,18 @@ static void give_sides(const sonar_pipeline *p, sonar_detect_source source, cons
 
 sonar_code sonar_pipeline_detect(sonar_pipeline *p, sonar_result *result, sonar_error *err) {
     size_t cbf = 0, mvdr = 0;
-    sonar_code code = detect_cbf(p, result, &cbf, err);
-    if (!code && p->config->specs.mvdr_enabled)
-        code = detect_mvdr(p, result, cbf, &mvdr, err);
+    const bool adapts = p->config->specs.mvdr_enabled;
+    const sonar_accuracy beams = sonar_accuracy_cbf(p, result),
+                         needles = adapts ? sonar_accuracy_mvdr(p, result) : (sonar_accuracy){0};
+    sonar_code code = detect_cbf(p, result, &beams, &cbf, err);
+    if (!code && adapts)
+        code = detect_mvdr(p, result, &needles, cbf, &mvdr, err);
     const sonar_config *c = p->live->plan->config;
     sonar_detection *adaptive = result->detection + cbf;
-    give_bearings(result->params.heading_deg, &c->cbf_scan, result->detection, cbf);
-    give_bearings(result->mvdr_heading_deg, &c->mvdr_scan, adaptive, mvdr);
+    give_bearings(result->params.heading_deg, &c->cbf_scan, &beams, &c->array_error,
+                  result->detection, cbf);
+    give_bearings(result->mvdr_heading_deg, &c->mvdr_scan, &needles, &c->array_error, adaptive,
+                  mvdr);
     for (int i = 0; i < 2 && result->restarted; i++)
         sonar_sides_forget(p->sides[i]);
     give_sides(p, SONAR_FROM_CBF, &c->cbf_scan,

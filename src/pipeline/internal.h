@@ -75,6 +75,7 @@ struct plan {
         *part; /* NULL: without ranks, and for the first plan, whose part belongs to the pipeline */
     sonar_output_form *form;
     sonar_detect_spec cbf_detect, mvdr_detect;
+    sonar_averages averages[2]; /* by sonar_detect_source; MVDR's of a full block */
 };
 
 /* One version of everything that may change during the run; immutable except its progress. The
@@ -85,8 +86,10 @@ struct live {
     sonar_params *params; /* with ranks, of this rank's part */
     sonar_params *whole;  /* with ranks, of the array; else NULL */
     struct plan *plan;
-    sonar_pattern *pattern; /* of the sensors in use; its scratch belongs to the data thread */
-    double spread_m2[9];    /* from sonar_detect_spread */
+    sonar_pattern *pattern;     /* of the sensors in use; its scratch belongs to the data thread */
+    double spread_m2[9];        /* from sonar_detect_spread */
+    sonar_aperture aperture[2]; /* by sonar_detect_source */
+    double own_share;           /* from sonar_own_share */
     uint64_t first_sample; /* first sample of the first window under it; written before `adopted` */
     bool reconfigured;     /* its configuration differs from that of the version before */
     bool logged;           /* control thread: its adoption has been logged */
@@ -416,6 +419,13 @@ sonar_code sonar_pipeline_create_with(const struct layout *given, const sonar_co
 /* results.c */
 sonar_code sonar_pipeline_make_buffers(sonar_pipeline *pipeline, sonar_error *err);
 void sonar_pipeline_free_buffers(sonar_pipeline *pipeline);
+/* accuracy.c: what the errors of bearings rest on, of a plan and of a version's sensors. With ranks
+ * params are the whole array's. */
+void sonar_accuracy_plan(const sonar_config *config, struct plan *plan);
+sonar_code sonar_accuracy_version(const sonar_params *params, struct live *live, sonar_error *err);
+/* Of a window whose spectra and facts are there. The CBF's uses detect_scratch. */
+sonar_accuracy sonar_accuracy_cbf(sonar_pipeline *pipeline, const sonar_result *result);
+sonar_accuracy sonar_accuracy_mvdr(const sonar_pipeline *pipeline, const sonar_result *result);
 /* detections.c: fills result->detection from its surfaces. Data thread. */
 sonar_code sonar_pipeline_detect(sonar_pipeline *pipeline, sonar_result *result, sonar_error *err);
 /* detections.c: publishes the largest power of each cell around the peaks of mvdr.azimuth. */

@@ -52,6 +52,8 @@ static sonar_code make_plan(const sonar_pipeline *p, const sonar_config *c, stru
         .cbf_detect = detect_spec(c, &c->cbf_scan),
         .mvdr_detect = detect_spec(c, &c->mvdr_scan),
     };
+    if (c->detect_enabled)
+        sonar_accuracy_plan(c, plan);
     sonar_code code = plan->form
                           ? take_part(p, plan, err)
                           : sonar_fail(err, SONAR_ENOMEM, "live", "no memory for what headers say");
@@ -166,7 +168,8 @@ static sonar_code make_pattern(const sonar_pipeline *p, struct live *live, sonar
                                      .high_hz = c->cbf_band.high_hz,
                                      .host = &p->host};
     sonar_detect_spread(spec.sensors, spec.position_m, spec.weight, live->spread_m2);
-    return sonar_pattern_create(&spec, &live->pattern, err);
+    const sonar_code code = sonar_pattern_create(&spec, &live->pattern, err);
+    return code ? code : sonar_accuracy_version(params, live, err);
 }
 
 /* Makes a version of the plan and takes over the caller's reference to it. */

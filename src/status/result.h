@@ -210,12 +210,16 @@ typedef struct sonar_detection {
     double power;           /* broadband, unit^2, at az_deg */
     double background;      /* broadband, unit^2 */
     double snr_db;          /* 10 log10(power / background) */
-    double width_deg;       /* -3 dB width, NaN where it does not fall by 3 dB on both sides */
-    double range_m;         /* near-field peak's range, NaN = far field or not computed */
-    bool range_unresolved;  /* the ranges there are too widely spaced to resolve it */
-    bool image;        /* it may be a side lobe or an image of a stronger contact close to it */
-    size_t contact;    /* rows with the same number are one contact in this window */
-    unsigned rests_on; /* bits 1 << sonar_detect_source, one for each row of that contact */
+    double sigma; /* standard deviation of the place by noise, of az_deg's cosine on a cone, else of
+                     az_deg in radians; NaN: not known */
+    double
+        bearing_sigma_deg; /* of bearing_deg, with what is declared of the array; NaN: not known */
+    double width_deg;      /* -3 dB width, NaN where it does not fall by 3 dB on both sides */
+    double range_m;        /* near-field peak's range, NaN = far field or not computed */
+    bool range_unresolved; /* the ranges there are too widely spaced to resolve it */
+    bool image;            /* it may be a side lobe or an image of a stronger contact close to it */
+    size_t contact;        /* rows with the same number are one contact in this window */
+    unsigned rests_on;     /* bits 1 << sonar_detect_source, one for each row of that contact */
 } sonar_detection;
 
 /* ---- navigation ------------------------------------------------------------------------------ */

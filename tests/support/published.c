@@ -51,6 +51,7 @@ static const struct rule result_rules[] = {
     {"az_deg", TURNING, 0.05},
     {"bearing_deg", TURNING, 0.05},
     {"mirror_deg", TURNING, 0.05},
+    {"bearing_sigma_deg", WITHIN_SHARE, 0.02},
     {"level", WITHIN_DB, 0.05},
     {"level_db", WITHIN, 0.05},
     {"level_bias_db", WITHIN, 0.2}, /* 1 - f/L, hardly more than 0 at first */
