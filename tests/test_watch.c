@@ -358,6 +358,7 @@ Test(watch, the_side_that_a_turn_has_found_is_shown) {
         scene.result[0].detection[i] = (sonar_detection){.az_deg = 90,
                                                          .bearing_deg = 101 + (double)i,
                                                          .mirror_deg = 300,
+                                                         .bearing_sigma_deg = 0.25,
                                                          .side = side[i],
                                                          .side_confidence = 0.9,
                                                          .power = 1,
@@ -377,8 +378,9 @@ Test(watch, the_side_that_a_turn_has_found_is_shown) {
         cr_expect_eq(strncmp(line_with(&text, row[i]) + from, shown[i], strlen(shown[i])), 0);
     watch_text_free(&text);
     watch_line(&list, &text);
-    line_with(&text, "cbf 101.0|300.0 port 0.0 (0.0),  cbf 102.0|300.0 starboard 0.0 (0.0),  "
-                     "cbf 103.0|300.0 0.0 (0.0) possible image,  cbf 104.0|300.0 0.0 (0.0)");
+    line_with(&text, "cbf 101.0|300.0+-0.25 port 0.0 (0.0),  cbf 102.0|300.0+-0.25 starboard 0.0 "
+                     "(0.0),  cbf 103.0|300.0+-0.25 0.0 (0.0) possible image,  cbf "
+                     "104.0|300.0+-0.25 0.0 (0.0)");
     watch_text_free(&text);
 }
 
@@ -388,7 +390,12 @@ Test(watch, rows_of_one_contact_are_one) {
     output_scene_make(&scene, NULL, "");
     static const sonar_detection row[] = {
         {.source = SONAR_FROM_CBF, .bearing_deg = 101, .contact = 0, .rests_on = 3, .range_m = NAN},
-        {.source = SONAR_FROM_CBF, .bearing_deg = 130, .contact = 1, .rests_on = 1, .range_m = NAN},
+        {.source = SONAR_FROM_CBF,
+         .bearing_deg = 130,
+         .bearing_sigma_deg = NAN,
+         .contact = 1,
+         .rests_on = 1,
+         .range_m = NAN},
         {.source = SONAR_FROM_MVDR,
          .bearing_deg = 102,
          .contact = 0,
@@ -396,6 +403,7 @@ Test(watch, rows_of_one_contact_are_one) {
          .range_m = 700},
         {.source = SONAR_FROM_MVDR,
          .bearing_deg = 150,
+         .bearing_sigma_deg = 12,
          .contact = 2,
          .rests_on = 2,
          .range_m = NAN},
@@ -412,9 +420,9 @@ Test(watch, rows_of_one_contact_are_one) {
     watch_view view = {.detections = &list};
     watch_text text = {0};
     watch_render(&view, 80, 24, &text);
-    line_with(&text, "101.0      -     0.0              0.0    0.0   700.0  cbf+mvdr image? -");
-    line_with(&text, "130.0      -     0.0              0.0    0.0       -  cbf             -");
-    line_with(&text, "150.0      -     0.0              0.0    0.0       -  mvdr            -");
+    line_with(&text, "101.0      -     0.0 0.00           0.0    0.0   700.0 cbf+mvdr image? -");
+    line_with(&text, "130.0      -     0.0    -           0.0    0.0       - cbf             -");
+    line_with(&text, "150.0      -     0.0   12           0.0    0.0       - mvdr            -");
     line_with(&text, "side 3/3");
     cr_assert_null(strstr(text.data, "102.0"));
     watch_text_free(&text);
@@ -448,14 +456,14 @@ Test(watch, a_line_array_says_how_it_counts_and_that_it_is_folded) {
     int column = label_column(line_with(&text, "angle   "), " 90 ");
     cr_assert_geq(column, 0);
     cr_assert_leq(abs(label_column(line_with(&text, "true R|L"), "120|300") - column), 1);
-    line_with(&text, " true mirror   angle    dB re 1 uPa^2 SNR dB");
-    line_with(&text, "120.0  300.0    90.0              0.0 ");
+    line_with(&text, " true mirror   angle   +- dB re 1 uPa^2 SNR dB");
+    line_with(&text, "120.0  300.0    90.0 0.00           0.0 ");
     watch_text_free(&text);
     watch_line(&message, &text);
     line_with(&text, "angle from axis in deg (true right|left of axis), dB re 1 uPa^2");
     watch_text_free(&text);
     watch_line(&list, &text);
-    line_with(&text, "true bearing|mirror in deg, dB re 1 uPa^2 (SNR):  cbf 120.0|300.0 0.0");
+    line_with(&text, "true bearing|mirror in deg, dB re 1 uPa^2 (SNR):  cbf 120.0|300.0+-0.00 0.0");
     watch_text_free(&text);
     scene.result[0].params.heading_deg = NAN;
     read_back(SONAR_CBF_AZIMUTH, &message);

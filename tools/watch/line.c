@@ -67,12 +67,14 @@ static void line_of_detections(const watch_message *message, watch_text *text) {
                    message->ambiguous ? "|mirror" : "", message->unit[0] ? message->unit : "?");
     for (size_t i = 0; i < message->detections; i++) {
         const watch_detection *d = &message->detection[i];
-        char bearing[24], mirror[24], level[24], snr[24], range[24];
-        watch_text_add(text, "%s  %s %s%s%s%s%s %s (%s)", i ? "," : "", d->source,
+        char bearing[24], mirror[24], sigma[24], level[24], snr[24], range[24];
+        watch_text_add(text, "%s  %s %s%s%s", i ? "," : "", d->source,
                        watch_figure(d->bearing_deg, bearing), message->ambiguous ? "|" : "",
-                       message->ambiguous ? watch_figure(d->mirror_deg, mirror) : "",
-                       d->side[0] ? " " : "", d->side, watch_figure(d->level_db, level),
-                       watch_figure(d->snr_db, snr));
+                       message->ambiguous ? watch_figure(d->mirror_deg, mirror) : "");
+        if (isfinite(d->sigma_deg))
+            watch_text_add(text, "+-%s", watch_sigma(d->sigma_deg, sigma));
+        watch_text_add(text, "%s%s %s (%s)", d->side[0] ? " " : "", d->side,
+                       watch_figure(d->level_db, level), watch_figure(d->snr_db, snr));
         if (isfinite(d->range_m))
             watch_text_add(text, " at %s m%s", watch_figure(d->range_m, range),
                            d->range_unresolved ? "?" : "");

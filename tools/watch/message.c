@@ -135,6 +135,7 @@ static void read_row(const cJSON *item, watch_detection *d) {
         d->side[0] = '\0';
     d->bearing_deg = number(item, "bearing_deg");
     d->mirror_deg = number(item, "mirror_deg");
+    d->sigma_deg = number(item, "bearing_sigma_deg");
     d->az_deg = number(item, "az_deg");
     d->level_db = number(item, "level_db");
     d->snr_db = number(item, "snr_db");

@@ -16,7 +16,7 @@ typedef struct watch_detection {
     char source[24]; /* of all its rows: "cbf+mvdr" */
     char side[12];   /* side of a line's axis of bearing_deg; "" if no turn has shown it */
     /* NaN: unknown. az_deg is measured like the axes of the array topics. */
-    double bearing_deg, mirror_deg, az_deg, level_db, snr_db, range_m;
+    double bearing_deg, mirror_deg, sigma_deg, az_deg, level_db, snr_db, range_m;
     bool range_unresolved, possible_image;
     double contact; /* its number in this window; NaN: its rows have none */
 } watch_detection;

@@ -123,6 +123,14 @@ const char *watch_figure(double value, char text[24]) {
     return text;
 }
 
+const char *watch_sigma(double value, char text[24]) {
+    if (isfinite(value) && value < 9.995)
+        snprintf(text, 24, "%.2f", fmax(ceil(100 * value - 1e-6), 0) / 100);
+    else
+        snprintf(text, 24, isfinite(value) && value < 1e3 ? "%.0f" : "-", value);
+    return text;
+}
+
 const char *watch_whole(double value, char text[24]) {
     if (isfinite(value) && fabs(value) < 1e18)
         snprintf(text, 24, "%.0f", value);
@@ -390,17 +398,18 @@ static void put_detections(screen *to, const watch_message *message, int rows) {
     char level[32];
     snprintf(level, sizeof level, "dB re 1 %s", message->unit[0] ? message->unit : "?");
     size_t shown = (int)message->detections < rows - 1 ? message->detections : (size_t)rows - 1;
-    put_line(to, "%5s mirror %7s %16s SNR dB range m  from     image  side %zu/%zu",
+    put_line(to, "%5s mirror %7s   +- %13s SNR dB range m from     image  side %zu/%zu",
              message->is_true ? "true" : "array", message->cone ? "angle" : "azimuth", level, shown,
              message->detections);
     for (size_t i = 0; i < message->detections && (int)i < rows - 1; i++) {
         const watch_detection *d = &message->detection[i];
-        char a[24], b[24], g[24], c[24], e[24], f[24];
-        put_line(to, "%5s %6s %7s %16s %6s %7s%s %-8s %-6s %s", watch_figure(d->bearing_deg, a),
+        char a[24], b[24], g[24], s[24], c[24], e[24], f[24];
+        put_line(to, "%5s %6s %7s %4s %13s %6s %7s%s%-8s %-6s %s", watch_figure(d->bearing_deg, a),
                  watch_figure(d->mirror_deg, b), watch_figure(d->az_deg, g),
-                 watch_figure(d->level_db, c), watch_figure(d->snr_db, e),
-                 watch_figure(d->range_m, f), d->range_unresolved ? "?" : " ", d->source,
-                 d->possible_image ? "image?" : "", d->side[0] ? d->side : "-");
+                 watch_sigma(d->sigma_deg, s), watch_figure(d->level_db, c),
+                 watch_figure(d->snr_db, e), watch_figure(d->range_m, f),
+                 d->range_unresolved ? "?" : " ", d->source, d->possible_image ? "image?" : "",
+                 d->side[0] ? d->side : "-");
     }
     for (int i = (int)message->detections; i < rows - 1; i++)
         put_line(to, "%s", "");

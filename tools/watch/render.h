@@ -43,6 +43,8 @@ void watch_render(const watch_view *view, int width, int height, watch_text *tex
 
 /* "62.1", or "-" if unknown; whole numbers; text has room for 24 characters. */
 const char *watch_figure(double value, char text[24]);
+/* Of a standard deviation: two decimals below 10, rounded up. */
+const char *watch_sigma(double value, char text[24]);
 const char *watch_whole(double value, char text[24]);
 
 /* One line of plain text about a message, with newline, for output that is not a terminal. */

@@ -18,6 +18,7 @@ export interface Detection {
     az_deg: number;
     bearing_deg: number | null;
     mirror_deg: number | null;
+    bearing_sigma_deg?: number | null; // standard deviation of the bearing; null: not known
     side?: "port" | "starboard" | "unknown" | null; // null: the array is not a line
     side_confidence?: number | null;
     level: number;

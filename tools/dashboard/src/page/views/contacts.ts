@@ -31,6 +31,11 @@ const BEARING: Column = {
         return isSided(now) ? `${bearing} (${mirror})` : `${bearing} | ${mirror}`;
     },
 };
+const SIGMA: Column = {
+    head: "± deg",
+    title: "standard deviation of the bearing: by noise, and by the errors that array.error declares",
+    cell: ({ now }) => (now.bearing_sigma_deg == null ? "–" : now.bearing_sigma_deg.toFixed(now.bearing_sigma_deg < 1 ? 2 : 1)),
+};
 const SIDE: Column = {
     head: "side",
     title: "of a line array's axis, as a turn has told it; ?: still open",
@@ -52,10 +57,11 @@ const IMAGE: Column = {
     cell: ({ now }) => (now.possible_image ? "possible" : ""),
 };
 
-const SHORT: Column[] = [BEARING, SIDE, LEVEL, SNR, RANGE, BY, IMAGE];
+const SHORT: Column[] = [BEARING, SIGMA, SIDE, LEVEL, SNR, RANGE, BY, IMAGE];
 const FULL: Column[] = [
     { head: "no.", title: "number that this page gave it", cell: ({ id }) => String(id) },
     BEARING,
+    SIGMA,
     {
         ...SIDE,
         title: `${SIDE.title}; share of the windows that can tell which speaks for it`,
