@@ -20,7 +20,8 @@ struct contacts {
 
 /* Columns from a row of the header; what is null there is empty. */
 static const char *const column[] = {"az_deg", "level_db", "snr_db", "range_m", "source"};
-static const char *const column_behind[] = {"bearing_deg", "mirror_deg", "width_deg", "contact"};
+static const char *const column_behind[] = {"bearing_deg", "mirror_deg", "width_deg", "contact",
+                                            "bearing_sigma_deg"};
 enum {
     COLUMNS = sizeof column / sizeof *column,
     COLUMNS_BEHIND = sizeof column_behind / sizeof *column_behind
