@@ -52,22 +52,32 @@ def try_demo(config):
     assert operated["frames"]["received"] == 0 and operated["waiting"], operated["frames"]
 
 
-def simulate(config):
-    return run(binaries / "sonar-sim", "--config", config, "--scene", source / "config/scenes/one-source.yaml",
-               "--duration", 0.5)
+def simulation(config):
+    return subprocess.Popen([binaries / "sonar-sim", "--config", config, "--scene",
+                             source / "config/scenes/one-source.yaml", "--duration", "0.5"],
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def end(simulation):
+    out, err = simulation.communicate(timeout=300)
+    return simulation.returncode, out, err
 
 
 def try_simulator(folder, config):
     """The simulator prints its receiver, and does not send to a daemon with another configuration at the endpoints."""
+    elsewhere = folder / "elsewhere.yaml"
+    elsewhere.write_text(config.read_text().replace(f"{folder}/out", f"{folder}/elsewhere"))
+    stranger = simulation(elsewhere)  # waits half a minute for the status
     for name, fs_hz in (("stern", 8000), ("bow", 4000)):
         other = folder / "other.yaml"
         other.write_text(ARRAY.format(folder=folder, name=name, fs_hz=fs_hz))
-        refused = simulate(other)
-        assert refused.returncode == 2 and f"array 'bow' at 8000 Hz, but the configuration has '{name}'" in refused.stderr, \
-            refused.stderr
-    fed = simulate(config)
-    assert fed.returncode == 0 and f"sending to sonard of the array 'bow' at ipc://{folder}/in" in fed.stderr, fed.stderr
-    sent, until = json.loads(fed.stdout)["frames"], time.monotonic() + 60
+        code, _, err = end(simulation(other))
+        assert code == 2 and f"array 'bow' at 8000 Hz, but the configuration has '{name}'" in err, err
+    code, _, err = end(stranger)
+    assert code == 2 and f"receiver at ipc://{folder}/in is not the daemon of this configuration" in err, err
+    code, out, err = end(simulation(config))
+    assert code == 0 and f"sending to sonard of the array 'bow' at ipc://{folder}/in" in err, err
+    sent, until = json.loads(out)["frames"], time.monotonic() + 60
     while status(config)["frames"]["received"] < sent and time.monotonic() < until:
         time.sleep(0.1)
     assert status(config)["frames"]["received"] == sent, "nothing of those that were refused"

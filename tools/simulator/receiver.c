@@ -11,7 +11,9 @@
 #include "net/net.h"
 #include "output/output.h"
 
-enum { POLL_MS = 50 };
+/* A status comes within a second, but a busy machine may need longer; a remote output.endpoint may
+ * not be reachable at all. */
+enum { POLL_MS = 50, LOCAL_MS = 30000, REMOTE_MS = 2000 };
 static const double RATE_TOLERANCE = 1e-6; /* the same as for frames */
 
 struct sim_receiver {
@@ -112,10 +114,32 @@ static sonar_code compare(const sim_receiver *r, const cJSON *head, const char *
                       name, fs_hz, c->array_name, c->fs_hz);
 }
 
+/* True if the address can only be one of this machine. */
+static bool is_local(const char *endpoint) {
+    static const char *const begin[] = {"ipc://", "tcp://127.",
+                                        "tcp://localhost:", "tcp://[::1]:", "tcp://*:"};
+    for (size_t i = 0; i < sizeof begin / sizeof *begin; i++)
+        if (!strncmp(endpoint, begin[i], strlen(begin[i])))
+            return true;
+    return false;
+}
+
+/* A daemon of this machine would have answered. */
+static sonar_code refuse_stranger(const sim_receiver *r, const char *endpoint, sonar_error *err) {
+    return sonar_fail(err, SONAR_EINVAL, r->config->output_endpoint,
+                      "no status within %d s: the receiver at %s is not the daemon of this "
+                      "configuration, and nothing is sent to it; --endpoint ADDRESS sends to any "
+                      "receiver",
+                      LOCAL_MS / 1000, endpoint);
+}
+
 sonar_code sim_receiver_check(const sim_receiver *r, const char *tool, const char *endpoint,
-                              int timeout_ms, const volatile sig_atomic_t *stop, sonar_error *err) {
+                              const volatile sig_atomic_t *stop, sonar_error *err) {
     char name[64];
-    cJSON *head = r ? await_status(r, timeout_ms, stop) : NULL;
+    const bool local = is_local(endpoint);
+    cJSON *head = r ? await_status(r, local ? LOCAL_MS : REMOTE_MS, stop) : NULL;
+    if (!head && r && local && !*stop)
+        return refuse_stranger(r, endpoint, err);
     if (!head) {
         fprintf(stderr, "%s: sending to the receiver at %s%s\n", tool, endpoint,
                 r ? "; no status from output.endpoint, so its array is not known" : "");

@@ -23,9 +23,10 @@ typedef struct sim_receiver sim_receiver;
 sonar_code sim_receiver_create(void *zmq_context, const sonar_config *config,
                                sim_receiver **receiver, sonar_error *err);
 void sim_receiver_destroy(sim_receiver *receiver);
-/* Prints on stderr to whom `tool` sends at `endpoint`, as far as that is known within timeout_ms.
- * SONAR_EINVAL: the daemon has another configuration. receiver may be NULL. */
+/* Prints on stderr to whom `tool` sends at `endpoint`, as far as that is known within seconds.
+ * SONAR_EINVAL: the daemon has another configuration, or is on this machine and publishes no status
+ * at output.endpoint, so that it is another daemon. receiver may be NULL. */
 sonar_code sim_receiver_check(const sim_receiver *receiver, const char *tool, const char *endpoint,
-                              int timeout_ms, const volatile sig_atomic_t *stop, sonar_error *err);
+                              const volatile sig_atomic_t *stop, sonar_error *err);
 
 #endif

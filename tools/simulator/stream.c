@@ -9,7 +9,7 @@
 
 #include "core/core.h"
 
-enum { HIGH_WATER_MARK = 16, SILENT_MS = 5000, STATUS_MS = 2000 };
+enum { HIGH_WATER_MARK = 16, SILENT_MS = 5000 };
 
 /* ---- options --------------------------------------------------------------------------------- */
 
@@ -220,7 +220,7 @@ static void say_what_to_set(const sim_stream *s) {
 sonar_code sim_stream_begin(sim_stream *s, sonar_error *err) {
     sonar_code code = sim_sender_wait(s->sender, -1, err);
     if (!code)
-        code = sim_receiver_check(s->receiver, s->tool, s->endpoint, STATUS_MS, s->stop, err);
+        code = sim_receiver_check(s->receiver, s->tool, s->endpoint, s->stop, err);
     if (code != SONAR_OK)
         return code;
     sim_receiver_destroy(s->receiver);
