@@ -54,11 +54,11 @@ with tempfile.TemporaryDirectory() as folder:
     assert "a note" in page.read_text()
 
     # A failure is reported with its campaign, so is a run that was aborted, and the other campaigns stay.
-    log.write_text(head + "plain_siege: a gap: 2, not 1\n" + visits + "fuzz_zap: a finding; its input is here\n"
+    log.write_text(head + attack(64, 1.5, 3) + "plain_siege: a gap: 2, not 1\n" + visits + "fuzz_zap: a finding; its input is here\n"
                    "plain_siege: the daemon is gone\n")
     run(maker, log)
     rows = json.loads(data.read_text())
-    assert rows["campaign|release|tcp|visits"]["problems"] == ["a gap: 2, not 1"] and "stops" in page.read_text()
+    assert rows["campaign|release|tcp|visits"]["problems"] == ["many: a gap: 2, not 1"] and "stops" in page.read_text()
     for words in ("**failed**", "a gap: 2, not 1", "a finding", "the daemon is gone"):
         assert words in page.read_text(), words
     run(maker, "--check")
