@@ -362,6 +362,10 @@ static void finish(sonar_recorder *r) {
     else
         sonar_log(r->host, SONAR_INFO, "record", "not recording");
     tell_file(r, "");
+    if (r->directory >= 0) { /* in the end there is no more than is to be kept */
+        r->keep_from_ns = 0;
+        keep(r);
+    }
 }
 
 /* True if the filling thread has flushed twice since, so that nothing more follows, or if it does

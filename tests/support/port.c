@@ -2,13 +2,14 @@
 #include "port.h"
 
 #include <netinet/in.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-int free_port(int type) {
+static int any_port(int type) {
     struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY)};
     socklen_t bytes = sizeof name;
     const int fd = socket(AF_INET, type, 0);
@@ -17,6 +18,16 @@ int free_port(int type) {
         abort();
     close(fd);
     return ntohs(name.sin_port);
+}
+
+/* The kernel may name a port again once it is closed; a test needs another one. */
+int free_port(int type) {
+    static unsigned char given[UINT16_MAX + 1];
+    int port = any_port(type);
+    while (given[port])
+        port = any_port(type);
+    given[port] = 1;
+    return port;
 }
 
 /* 127.64.0.0 to 127.127.255.255: a process's number has 22 bits. */
