@@ -578,7 +578,7 @@ Test(daemon, a_restarted_digitiser_is_picked_up) {
 }
 
 Test(daemon, a_vanished_digitiser_returns_at_the_right_sample) {
-    rig rig = rig_open("drop_oldest");
+    rig rig = rig_open("block");
     subscriber s = listen_to(&rig, "cbf.azimuth");
     digitiser d = digitiser_open(rig.in, SENSORS, 0, SENSORS, FRAME);
     digitiser_send(&d, 24);
