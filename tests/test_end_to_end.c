@@ -92,15 +92,21 @@ static void set_ingest(rig *rig, const char *ingest) {
     free(text);
 }
 
-static void simulate(rig *rig, const char *duration) {
+/* endpoint: of any receiver; NULL: of the configuration's daemon. */
+static void simulate_to(rig *rig, const char *endpoint, const char *duration) {
     pid_t sim = process_start(
         &rig->box, "sim.log", "sonar-sim", "--config", box_path(&rig->box, "sonard.yaml"),
         "--scene", box_path(&rig->box, "scene.yaml"), "--rate", "max", "--wait", "--duration",
-        duration, "--summary", box_path(&rig->box, "summary.json"), NULL);
+        duration, "--summary", box_path(&rig->box, "summary.json"), endpoint ? "--endpoint" : NULL,
+        endpoint, NULL);
     int status = process_wait(sim, 60000);
     char *log = box_read(&rig->box, "sim.log");
     cr_assert_eq(status, 0, "sonar-sim left with %d: %s", status, log);
     free(log);
+}
+
+static void simulate(rig *rig, const char *duration) {
+    simulate_to(rig, NULL, duration);
 }
 
 /* Compares detections up to `last_sample` with the straight-line truth. */
@@ -421,7 +427,7 @@ Test(end_to_end, a_daemon_that_cannot_be_heard_is_advised_how_to_lose_nothing) {
     box_write(&rig.box, "scene.yaml", "schema: 1\nambient: {psd_db: 50}\n");
     void *context = zmq_ctx_new(), *pull = zmq_socket(context, ZMQ_PULL);
     cr_assert_eq(zmq_bind(pull, rig.in), 0);
-    simulate(&rig, "0.1"); /* four frames, which the sockets hold */
+    simulate_to(&rig, rig.in, "0.1"); /* four frames, which the sockets hold */
     cr_expect_eq(summary_number(&rig, "messages"), 4);
     char *log = box_read(&rig.box, "sim.log");
     cr_expect(strstr(log, "ingest: {overload: block}"), "%s", log);

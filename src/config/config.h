@@ -15,7 +15,7 @@
 #include "sonar/sonar.h"
 
 #include "cbf/cbf.h"
-#include "detect/sigma.h"
+#include "manifold/manifold.h"
 #include "status/specs.h"
 #include "ingest/ingest.h"
 #include "ranks/cluster.h"

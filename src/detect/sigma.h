@@ -62,12 +62,6 @@ typedef struct sonar_accuracy {
     double lost; /* MVDR: share of the averages that weights cost which follow their noise */
 } sonar_accuracy;
 
-/* Standard deviations of what is declared of the array; 0: nothing is. */
-typedef struct sonar_array_error {
-    double phase_deg, position_m; /* of a sensor, each its own; position: in each coordinate */
-    double heading_deg, sound_speed_mps;
-} sonar_array_error;
-
 /* bearing_sigma_deg of a detection that has its bearing and its sigma; NaN without either. Near the
  * axis of a cone the error is that of its cosine, seen in degrees. */
 void sonar_detect_bearing_sigma(const sonar_scan *scan, const sonar_accuracy *accuracy,

@@ -13,6 +13,12 @@
 
 #include "sonar/sonar.h"
 
+/* Standard deviations of what is declared of the array; 0: nothing is. */
+typedef struct sonar_array_error {
+    double phase_deg, position_m; /* of a sensor, each its own; position: in each coordinate */
+    double heading_deg, sound_speed_mps;
+} sonar_array_error;
+
 enum { SONAR_DIRECTIONS_MOST = 65536 };
 
 /* Dimension of the array. It depends on the positions alone, not on the option that gave them. */
