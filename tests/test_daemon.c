@@ -847,7 +847,7 @@ Test(daemon, the_log_sums_up_what_was_lost) {
         message_free(&m);
         log = box_read(&w.rig.box, "sonard.log");
     }
-    cr_expect(strstr(log, "ok after 1."), "%s", log);
+    cr_expect(strstr(log, "health: ok after "), "%s", log); /* longer on a busy machine */
     cr_expect(strstr(log, "; samples missing 18432"), "%s", log);
     free(log);
     ward_close(&w);
