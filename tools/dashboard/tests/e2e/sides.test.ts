@@ -20,7 +20,7 @@ test("a contact's side is open until a turn has told it, and then its image is g
         await until("both its bearings are in the table", async () => /\d{3}\.\d \| \d{3}\.\d/.test(await row()));
         assert.match(await row(), /\?/);
         await until("the turn tells the side", async () => (await ship())?.side === "port");
-        await until("the table tells it", async () => /\d{3}\.\d \(\d{3}\.\d\)port \d+ %/.test(await row()));
+        await until("the table tells it", async () => /\d{3}\.\d \(\d{3}\.\d\)[\d.–]+port \d+ %/.test(await row()));
         const bearing = Number(/\d{3}\.\d \(/.exec(await row())![0].slice(0, 5));
         assert.ok(Math.abs(bearing - SHIP_DEG) < 2, `the ship is at ${bearing}`);
         assert.match((await page.textContent("#side tbody tr"))!, /port/);
