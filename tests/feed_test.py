@@ -48,7 +48,7 @@ class Ear:
         return self.log.read()
 
     def listen(self, samples=None):
-        """Until so many samples have come, or the end."""
+        """Waits until this number of samples has come, or until the end."""
         until = time.monotonic() + PATIENCE_S
         while samples is None or sum(len(s) for _, _, s in self.frames) < samples:
             assert time.monotonic() < until, (self.said(), len(self.frames))

@@ -959,7 +959,7 @@ Test(health, ranks_that_hang_are_named_from_two_seconds_on) {
     look(p), expect(p, "degraded",
                     "rank 1 on aft, channels 8-15, has not answered for 2.0 s, nor "
                     "have others; no window is processed meanwhile");
-    p->status.ranks = 0; /* nobody has reported yet, and a rank that is not the root knows nobody */
+    p->status.ranks = 0; /* no rank has reported yet, and only the root knows the ranks */
     look(p),
         expect(p, "degraded", "the ranks have not met for 2.0 s; no window is processed meanwhile");
     p->facts.ranks_wait_ns = 0;

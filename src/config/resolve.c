@@ -17,8 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- connections
- * ------------------------------------------------------------------------------- */
+/* ---- connections ----------------------------------------------------------------------------- */
 
 static const char IPC[] = "ipc://";
 
@@ -105,8 +104,7 @@ static void resolve_navigation(sonar_loader *l) {
          "it is not encrypted, so it must be on this machine");
 }
 
-/* ---- resources
- * --------------------------------------------------------------------------------- */
+/* ---- resources ------------------------------------------------------------------------------- */
 
 static size_t online(void) {
     const long processors = sysconf(_SC_NPROCESSORS_ONLN);
@@ -204,8 +202,7 @@ static void resolve_cluster(sonar_loader *l) {
              "the ranks have %zu channels, but the array's frames have %zu", sum, c->channels);
 }
 
-/* ---- results
- * ----------------------------------------------------------------------------------- */
+/* ---- results --------------------------------------------------------------------------------- */
 
 static void resolve_heading(sonar_loader *l) {
     l->config->heading_known = have(l, OPT_HEADING);

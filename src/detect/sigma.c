@@ -220,6 +220,7 @@ static double spread(const sonar_accuracy *a, double moved) {
     const double x = moved * a->averages.width * 2 * a->bin_hz / (a->low_hz + a->high_hz);
     return x * x;
 }
+
 static double self_variance(const sonar_accuracy *a, double moved) {
     const double bins = (double)a->bins;
     return spread(a, moved) / (2 * bins * bins * a->averages.noise);

@@ -361,8 +361,7 @@ bool sonar_elements_judge(sonar_elements *e) {
     return changed;
 }
 
-/* ---- lists for the status
- * --------------------------------------------------------------------- */
+/* ---- lists for the status -------------------------------------------------------------------- */
 
 const uint8_t *sonar_elements_mask(const sonar_elements *e) {
     return e->mask;

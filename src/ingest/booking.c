@@ -12,8 +12,7 @@
 
 #include "ingest/internal.h"
 
-/* ---- steps, alone and concurrent
- * -------------------------------------------------------------- */
+/* ---- steps, alone and concurrent ------------------------------------------------------------- */
 
 /* The copy that stores this range of the frame's samples. */
 static sonar_copy copy_of(const sonar_booking *b, uint64_t from, uint64_t samples) {

@@ -225,8 +225,7 @@ sonar_result *sonar_output_reclaim(sonar_output *output) {
     return result;
 }
 
-/* ---- functions for other threads
- * -------------------------------------------------------------- */
+/* ---- functions for other threads ------------------------------------------------------------- */
 
 void sonar_output_post_status(sonar_output *output, const sonar_status *status) {
     pthread_mutex_lock(&output->lock);

@@ -22,8 +22,7 @@ void sonar_latency_split(uint64_t whole_ns, uint64_t part_ns[SONAR_LATENCY_PARTS
     part_ns[SONAR_LATENCY_OTHER] = left_ns;
 }
 
-/* ---- while the window is processed
- * ------------------------------------------------------------- */
+/* ---- while the window is processed ----------------------------------------------------------- */
 
 void sonar_latency_begin(sonar_pipeline *p, const sonar_window *window, int64_t began_ns) {
     const int64_t offered_ns =
@@ -56,8 +55,7 @@ void sonar_latency_posted(sonar_pipeline *p, const sonar_result *result, int64_t
     p->trips[result - p->result] = p->trip;
 }
 
-/* ---- when its result is returned
- * --------------------------------------------------------------- */
+/* ---- when its result is returned ------------------------------------------------------------- */
 
 void sonar_latency_count(sonar_pipeline *p, const sonar_result *result) {
     struct trip *trip = &p->trips[result - p->result];

@@ -7,8 +7,7 @@
 
 #include "pipeline/internal.h"
 
-/* ---- what depends on a configuration
- * ----------------------------------------------------------- */
+/* ---- what depends on a configuration --------------------------------------------------------- */
 
 static sonar_detect_spec detect_spec(const sonar_config *c, const sonar_scan *scan) {
     return (sonar_detect_spec){.scan = scan,

@@ -246,8 +246,7 @@ sonar_code sonar_pipeline_tick(sonar_pipeline *p, sonar_error *err) {
     return verdict(p, gave_up, err);
 }
 
-/* ---- queries
- * ----------------------------------------------------------------------------------- */
+/* ---- queries --------------------------------------------------------------------------------- */
 
 const sonar_status *sonar_pipeline_status(const sonar_pipeline *p) {
     return &p->status;

@@ -157,8 +157,7 @@ static void answer(sonar_pipeline *p) {
     sonar_letters_answer(c->letters, code ? why : NULL);
 }
 
-/* ---- outcome
- * ----------------------------------------------------------------------------------- */
+/* ---- outcome --------------------------------------------------------------------------------- */
 
 static void allow_keys(sonar_pipeline *p, const struct letter *head) {
     struct proposal *c = &p->ranks.change;

@@ -129,8 +129,7 @@ sonar_code sonar_pipeline_train(const sonar_config *config,
     return code;
 }
 
-/* ---- during a run
- * -------------------------------------------------------------------------------- */
+/* ---- during a run ---------------------------------------------------------------------------- */
 
 sonar_code sonar_pipeline_ask_training(sonar_pipeline *p, sonar_error *err) {
     char path[4200];

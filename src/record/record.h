@@ -67,8 +67,7 @@ void sonar_recorder_read(sonar_recorder *recorder, sonar_recording *recording);
 /* The folder of its files; borrowed. */
 const char *sonar_recorder_directory(const sonar_recorder *recorder);
 
-/* ---- filling threads
- * --------------------------------------------------------------------------- */
+/* ---- filling threads ------------------------------------------------------------------------- */
 
 /* For ingest, of a recorder of samples. Valid until destroy. */
 const sonar_stretch_sink *sonar_recorder_sink(sonar_recorder *recorder);

@@ -341,8 +341,7 @@ static void look_after(sonar_recorder *r) {
         give_up(r, &err);
 }
 
-/* ---- the recorder's thread: requests
- * ----------------------------------------------------------- */
+/* ---- the recorder's thread: requests --------------------------------------------------------- */
 
 static void begin(sonar_recorder *r) {
     r->recording = true;
@@ -420,8 +419,7 @@ static void *record(void *arg) {
     return NULL;
 }
 
-/* ---- functions for other threads
- * --------------------------------------------------------------- */
+/* ---- functions for other threads ------------------------------------------------------------- */
 
 /* A requested recording begins here, because samples may arrive before the thread first runs. */
 sonar_code sonar_recorder_start(sonar_recorder *r, sonar_error *err) {

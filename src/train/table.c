@@ -287,8 +287,7 @@ sonar_code sonar_train_load(const char *path, const sonar_train_fingerprint *exp
     return r.code;
 }
 
-/* ---- report
- * ------------------------------------------------------------------------------------ */
+/* ---- report ---------------------------------------------------------------------------------- */
 
 void sonar_train_print(const sonar_train_table *table, FILE *to) {
     for (size_t i = 0; i < table->decisions; i++) {

@@ -49,7 +49,7 @@ DFT_CASES(DFT_DECLARE)
 DFT_ERROR_CASES(DFT_DECLARE)
 #define DFT_ROW(name) {#name, dft_case_##name},
 
-/* A stage of so many sensors against the oracle and the CPU's stage. */
+/* Compares a stage with this number of sensors with the oracle and with the CPU's stage. */
 void dft_try_sensors(site *site, size_t sensors, size_t length);
 
 #endif

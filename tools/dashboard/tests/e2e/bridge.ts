@@ -82,7 +82,7 @@ export class Bridge {
         return 1024 * Number(/VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${this.process.pid}/status`, "utf8"))![1]);
     }
 
-    /** Publishes rows of a spectrum of so many directions until the bridge shows them. */
+    /** Publishes rows of a spectrum with this number of directions until the bridge shows them. */
     async publish(rows: number, directions: number): Promise<void> {
         const { header } = decode(recorded("cbf.azimuth"));
         const axis = { name: "azimuth", unit: "deg", start: 0, step: 180 / directions };
