@@ -11,7 +11,6 @@
 
 #include <errno.h>
 #include <math.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -106,21 +105,10 @@ static void resolve_navigation(sonar_loader *l) {
 
 /* ---- resources ------------------------------------------------------------------------------- */
 
-static size_t online(void) {
-    const long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    return processors > 0 ? (size_t)processors : 1;
-}
-
-/* Processors that this process may run on: a unit, a container or mpirun may limit them. */
-static size_t processors(void) {
-    cpu_set_t own;
-    return sched_getaffinity(0, sizeof own, &own) ? online() : (size_t)CPU_COUNT(&own);
-}
-
 size_t sonar_processors_of_rank(const sonar_rank_place *place, size_t *share) {
-    const size_t own = processors();
+    const size_t own = sonar_processors();
     const bool shared = place->ranks_here > 1 && own == place->processors_here;
-    const size_t all = shared ? own : online();
+    const size_t all = shared ? own : sonar_processors_online();
     *share = sonar_max_size(1, all / sonar_max_size(1, place->ranks_here));
     return sonar_min_size(*share, own);
 }
@@ -140,7 +128,7 @@ static bool resolve_threads(sonar_loader *l) {
     if (!have(l, OPT_CPUS) || value(l, OPT_THREADS)->bad)
         return false;
     if (!have(l, OPT_THREADS)) {
-        const size_t all = sonar_min_size(processors(), SONAR_CPUS_MOST);
+        const size_t all = sonar_min_size(sonar_processors(), SONAR_CPUS_MOST);
         sonar_value_set_number(l, OPT_THREADS, (double)(cpus->count ? cpus->count : all));
     }
     c->cpus = cpus->count;
@@ -158,7 +146,8 @@ static void resolve_ingest_threads(sonar_loader *l) {
     if (!have(l, OPT_INGEST_THREADS))
         sonar_value_set_number(l, OPT_INGEST_THREADS,
                                (double)ingest_threads_of((double)c->channels * c->fs_hz,
-                                                         have(l, OPT_SHARED_MEMORY), processors()));
+                                                         have(l, OPT_SHARED_MEMORY),
+                                                         sonar_processors()));
     if (!have(l, OPT_IO_THREADS))
         sonar_value_set_number(l, OPT_IO_THREADS, (double)c->ingest_threads);
 }

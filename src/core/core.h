@@ -73,6 +73,10 @@ sonar_code sonar_thread_start(const sonar_host *host, const char *name, int cpu,
                               void *(*run)(void *), void *arg, pthread_t *thread, sonar_error *err);
 /* false: it has not ended within that time */
 bool sonar_thread_join(pthread_t thread, int timeout_ms);
+/* Processors of this machine, and those that this process may run on: a unit, a container or mpirun
+ * may limit them. At least 1. */
+size_t sonar_processors_online(void);
+size_t sonar_processors(void);
 
 /* Checks that this number of further threads (128 at most) can be started and that this much
  * address space is available. Called before libzmq starts, which aborts if it gets no thread

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 static const char thread_limits[] = "RLIMIT_AS or RLIMIT_NPROC; LimitAS=, LimitNPROC= or TasksMax= "
                                     "of systemd";
@@ -85,4 +86,15 @@ bool sonar_thread_join(pthread_t thread, int timeout_ms) {
         nanosleep(&step, NULL);
     }
     return true;
+}
+
+size_t sonar_processors_online(void) {
+    const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    return processors > 0 ? (size_t)processors : 1;
+}
+
+size_t sonar_processors(void) {
+    cpu_set_t own;
+    return sched_getaffinity(0, sizeof own, &own) ? sonar_processors_online()
+                                                  : (size_t)CPU_COUNT(&own);
 }

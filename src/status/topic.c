@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "status/topic.h"
 
+#include <string.h>
+
 #define ROW(constant, name, outer, inner, quantity, dtype, maker, when, needs, help)               \
     [constant] = {name,                                                                            \
                   {SONAR_AXIS_##outer, SONAR_AXIS_##inner},                                        \
@@ -17,6 +19,14 @@ _Static_assert(SONAR_SURFACES <= 32, "a bit each");
 
 const char *sonar_topic_name(sonar_surface surface) {
     return (unsigned)surface < SONAR_SURFACES ? sonar_topic_table[surface].name : "unknown";
+}
+
+sonar_surface sonar_topic_named(const char *name, size_t length) {
+    int i = 0;
+    while (i < SONAR_SURFACES && (strlen(sonar_topic_table[i].name) != length ||
+                                  memcmp(sonar_topic_table[i].name, name, length) != 0))
+        i++;
+    return (sonar_surface)i;
 }
 
 static size_t length_of(sonar_axis axis, bool mvdr, const sonar_extents *e) {

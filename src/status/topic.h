@@ -66,6 +66,8 @@ typedef struct sonar_extents {
 
 /* "unknown" for a value that is not a topic */
 const char *sonar_topic_name(sonar_surface surface);
+/* The topic with this name of `length` characters; SONAR_SURFACES: there is none. */
+sonar_surface sonar_topic_named(const char *name, size_t length);
 /* Sets the shape of the topic's array and returns its rank. Returns 0, with shape 0, if the topic
  * has no array, an axis is empty, or the surface is off. */
 int sonar_topic_shape(sonar_surface surface, const sonar_extents *extents, size_t shape[2]);

@@ -6,7 +6,6 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
-#include <sched.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -85,27 +84,18 @@ static const char usage[] =
 
 static tool_answer take_utc(void *to, const char *value) {
     options *o = to;
-    const bool unknown = !strcmp(value, "0");
-    o->date = unknown ? TAPE_UNKNOWN : TAPE_GIVEN;
-    return unknown || sim_utc_parse(value, &o->utc_ns) ? TOOL_TAKEN : TOOL_REFUSED;
-}
-
-static uint32_t topic_of(const char *name, size_t length) {
-    for (int i = 0; i < SONAR_STATUS; i++)
-        if (strlen(sonar_topic_table[i].name) == length &&
-            !strncmp(sonar_topic_table[i].name, name, length))
-            return SONAR_WANT(i);
-    return 0;
+    o->date = strcmp(value, "0") ? TAPE_GIVEN : TAPE_UNKNOWN;
+    return sim_utc_parse_or_unknown(value, &o->utc_ns) ? TOOL_TAKEN : TOOL_REFUSED;
 }
 
 static tool_answer take_topics(void *to, const char *value) {
     options *o = to;
     for (size_t length; *value; value += length + (value[length] == ',')) {
         length = strcspn(value, ",");
-        const uint32_t topic = topic_of(value, length);
-        if (!topic)
+        const sonar_surface topic = sonar_topic_named(value, length);
+        if (topic >= SONAR_STATUS)
             return TOOL_REFUSED;
-        o->topics |= topic;
+        o->topics |= SONAR_WANT(topic);
     }
     return TOOL_TAKEN;
 }
@@ -174,12 +164,6 @@ static void forget(char **text) {
     *text = NULL;
 }
 
-static size_t processors(void) {
-    cpu_set_t set;
-    const int count = sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
-    return count > 0 ? (size_t)count : 1;
-}
-
 /* What is a daemon's own is left out, and nothing is dropped however long it takes. Results do not
  * depend on any of this. */
 static void make_private(sonar_config *c) {
@@ -190,7 +174,7 @@ static void make_private(sonar_config *c) {
                 "unless array.heading_deg is given\n",
                 self.name);
     c->overload = SONAR_BLOCK;
-    c->threads = processors();
+    c->threads = sonar_processors();
     c->cpus = 0;
     c->cpu_ingest = c->cpu_output = -1;
     c->data_priority = 0;

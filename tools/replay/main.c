@@ -98,10 +98,11 @@ static tool_answer take_loop(void *to, const char *value) {
 
 static tool_answer take_utc(void *to, const char *value) {
     options *o = to;
-    const bool now = !strcmp(value, "now"), unknown = !strcmp(value, "0");
-    o->date = unknown ? TAPE_UNKNOWN : TAPE_GIVEN;
+    o->date = strcmp(value, "0") ? TAPE_GIVEN : TAPE_UNKNOWN;
     o->utc_ns = INT64_MIN;
-    return now || unknown || sim_utc_parse(value, &o->utc_ns) ? TOOL_TAKEN : TOOL_REFUSED;
+    if (!strcmp(value, "now"))
+        return TOOL_TAKEN;
+    return sim_utc_parse_or_unknown(value, &o->utc_ns) ? TOOL_TAKEN : TOOL_REFUSED;
 }
 
 static tool_answer take_raw(void *to, const char *value) {

@@ -40,6 +40,11 @@ bool sim_utc_parse(const char *text, int64_t *utc_ns) {
     return true;
 }
 
+bool sim_utc_parse_or_unknown(const char *text, int64_t *utc_ns) {
+    *utc_ns = 0;
+    return strcmp(text, "0") == 0 || sim_utc_parse(text, utc_ns);
+}
+
 /* ---- a time in a file's name ----------------------------------------------------------------- */
 
 /* Forms of a time: d stands for a digit, - for one of -_, T for one of Tt_-. */

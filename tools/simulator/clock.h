@@ -10,6 +10,8 @@
 /* "2012-04-09T18:00:00.0083Z" (or with a space, or without Z, which also means UTC). False: not
  * such a time, or outside 1685 to 2254, the range of nanoseconds in 64 bits. */
 bool sim_utc_parse(const char *text, int64_t *utc_ns);
+/* The same, or "0", an unknown time, which is 0. */
+bool sim_utc_parse_or_unknown(const char *text, int64_t *utc_ns);
 /* The time that a file's name tells, as recorders write it: 20260131T120000Z, 20260131_120000,
  * 2026-01-31_12-00-00, with a fraction .250 before a Z; or .260131120000 as SoundTrap has it. UTC.
  * False: the name has none, or more than one. */

@@ -78,8 +78,7 @@ static const char usage[] =
 
 static tool_answer take_utc(void *to, const char *value) {
     options *o = to;
-    o->utc_ns = 0;
-    return strcmp(value, "0") == 0 || sim_utc_parse(value, &o->utc_ns) ? TOOL_TAKEN : TOOL_REFUSED;
+    return sim_utc_parse_or_unknown(value, &o->utc_ns) ? TOOL_TAKEN : TOOL_REFUSED;
 }
 
 static tool_answer take_layout(void *to, const char *value) {

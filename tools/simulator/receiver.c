@@ -116,12 +116,8 @@ static sonar_code compare(const sim_receiver *r, const cJSON *head, const char *
 
 /* True if the address can only be one of this machine. */
 static bool is_local(const char *endpoint) {
-    static const char *const begin[] = {"ipc://", "tcp://127.",
-                                        "tcp://localhost:", "tcp://[::1]:", "tcp://*:"};
-    for (size_t i = 0; i < sizeof begin / sizeof *begin; i++)
-        if (!strncmp(endpoint, begin[i], strlen(begin[i])))
-            return true;
-    return false;
+    return !sonar_endpoint_is_tcp(endpoint) || sonar_endpoint_is_loopback(endpoint) ||
+           !strncmp(endpoint, "tcp://*:", strlen("tcp://*:"));
 }
 
 /* A daemon of this machine would have answered. */

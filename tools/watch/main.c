@@ -79,13 +79,6 @@ static bool read_config(options *o, const char *path) {
     return good;
 }
 
-static bool known_topic(const char *name) {
-    for (int i = 0; i < SONAR_SURFACES; i++)
-        if (strcmp(name, sonar_topic_name((sonar_surface)i)) == 0)
-            return true;
-    return false;
-}
-
 static tool_answer take_endpoint(void *to, const char *value) {
     options *o = to;
     snprintf(o->endpoint, sizeof o->endpoint, "%s", value);
@@ -99,7 +92,8 @@ static tool_answer take_config(void *to, const char *value) {
 
 static tool_answer take_topic(void *to, const char *value) {
     options *o = to;
-    if (!known_topic(value) || o->topics == TOPICS_MOST)
+    const bool known = sonar_topic_named(value, strlen(value)) < SONAR_SURFACES;
+    if (!known || o->topics == TOPICS_MOST)
         return TOOL_REFUSED;
     o->topic[o->topics++] = value;
     return TOOL_TAKEN;
