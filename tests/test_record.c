@@ -152,7 +152,7 @@ typedef struct said {
     char *topic, *head;
     void *body;
     size_t bytes;
-    double sample;
+    double sample, utc_ns;
 } said;
 
 typedef struct book {
@@ -185,6 +185,7 @@ static bool note(book *b, void *socket, int timeout_ms) {
     zmq_msg_close(&part);
     cJSON *head = cJSON_Parse(s.head);
     s.sample = header_number(head, "sample_index");
+    s.utc_ns = header_number(head, "utc_ns");
     cJSON_Delete(head);
     if (b->count == b->room)
         b->said = realloc(b->said, (b->room = 2 * b->room + 64) * sizeof *b->said);
@@ -243,14 +244,17 @@ static void write_scene(const rig *rig, const char *rest) {
               FRAME, rest);
 }
 
-/* Receives all messages until four statuses in a row without any other; statuses are left out. */
+/* Receives all messages until four statuses that were made after the call came in a row without any
+ * other; statuses are left out. Earlier statuses do not count: they wait in the socket while a
+ * sender has not begun. */
 static book collect_windows(rig *rig) {
     book b = {0};
+    const double called_ns = (double)sonar_utc_ns();
     for (int quiet = 0; quiet < 4;) {
-        cr_assert(note(&b, rig->socket, 10000));
+        cr_assert(note(&b, rig->socket, 60000));
         said *last = &b.said[b.count - 1];
         const bool status = !strcmp(last->topic, "status");
-        quiet = status ? quiet + 1 : 0;
+        quiet = !status ? 0 : quiet + (last->utc_ns >= called_ns);
         if (!status)
             continue;
         free(last->topic);
