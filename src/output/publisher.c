@@ -95,6 +95,16 @@ static bool give_back_one(sonar_output *output, bool send) {
     return true;
 }
 
+/* Sends what has waited, but no more than the queue holds, so that subscriptions are read in
+ * between. A turn costs more than a result while many peers come and go: one result a turn lost
+ * most windows on a busy machine. */
+static bool send_waiting(sonar_output *output) {
+    size_t sent = 0;
+    while (sent < output->spec.queue_results && give_back_one(output, true))
+        sent++;
+    return sent > 0;
+}
+
 static void publish(sonar_output *output) {
     int sleep_ms = 0;
     while (!atomic_load(&output->stopping)) {
@@ -106,7 +116,7 @@ static void publish(sonar_output *output) {
             return; /* ETERM: the context is being terminated */
         atomic_fetch_add_explicit(&output->rounds, 1, memory_order_relaxed);
         sonar_wake_clear(output->wake);
-        const bool sent = give_back_one(output, true); /* first: readers wait for it */
+        const bool sent = send_waiting(output); /* first: readers wait for them */
         if (!sonar_output_look_after_peers(output))
             return;
         if (output->socket)
