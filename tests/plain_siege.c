@@ -926,6 +926,18 @@ static void end_attack(const struct visit *v, const pid_t *child) {
     }
 }
 
+/* On a busy machine an attacker may not have connected within the frames of an attack. Each look is
+ * a connection of its own. */
+static void await_attackers(struct siege *s, const struct visit *v, const struct stand *before,
+                            subscriber *reader, struct watch_kept *kept) {
+    for (int look = 1; look <= PATIENCE_MS / 1000; look++) {
+        const int due = kept->joined + v->processes + look;
+        if (number_now(s, "output.peers.accepted") >= before->accepted + due)
+            return;
+        keep_watch(s, reader, 32, kept);
+    }
+}
+
 /* frames: how many the attack lasts, and as many again without it; stop: SIGTERM after the first.
  */
 static void besiege_readers(struct siege *s, const struct visit *v, int frames, bool stop) {
@@ -937,6 +949,8 @@ static void besiege_readers(struct siege *s, const struct visit *v, int frames, 
     keep_watch(s, &reader, frames, &kept);
     if (stop)
         stop_and_start(s);
+    else
+        await_attackers(s, v, &before, &reader, &kept);
     end_attack(v, child);
     if (!stop) { /* the held connections all end at once */
         keep_watch(s, &reader, frames, &kept);
