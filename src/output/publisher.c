@@ -96,8 +96,7 @@ static bool give_back_one(sonar_output *output, bool send) {
 }
 
 /* Sends what has waited, but no more than the queue holds, so that subscriptions are read in
- * between. A turn costs more than a result while many peers come and go: one result a turn lost
- * most windows on a busy machine. */
+ * between. While many peers come and go, a turn takes longer than a result. */
 static bool send_waiting(sonar_output *output) {
     size_t sent = 0;
     while (sent < output->spec.queue_results && give_back_one(output, true))
