@@ -31,7 +31,7 @@ sonar_manual_page(sonard --config-reference 5 sonard.yaml "configuration of sona
 sonar_manual_page(sonarctl --help 1 sonarctl "ask and change a running sonard")
 sonar_manual_page(sonar-keys --help 1 sonar-keys "make keys for the connections of sonard")
 sonar_manual_page(sonar-sim --help 1 sonar-sim "send what a simulated hydrophone array hears")
-sonar_manual_page(sonar-feed --help 1 sonar-feed "send samples of a pipe or a socket to sonard")
+sonar_manual_page(sonar-feed --help 1 sonar-feed "send samples of a pipe, a socket or an instrument to sonard")
 sonar_manual_page(sonar-process --help 1 sonar-process "make results of a recording of a hydrophone array")
 sonar_manual_page(sonar-replay --help 1 sonar-replay "send a recording of a hydrophone array")
 sonar_manual_page(sonar-export --help 1 sonar-export "write a recording as WAV or HDF5")

@@ -53,8 +53,8 @@ set(CPACK_DEBIAN_TOOLS_PACKAGE_SUGGESTS sonard)
 set(CPACK_DEBIAN_TOOLS_PACKAGE_RECOMMENDS "python3, python3-matplotlib, python3-numpy, python3-h5py, python3-zmq")
 set(CPACK_COMPONENT_TOOLS_DESCRIPTION "simulator, viewer, player and benchmark for sonard
 sonar-process makes bearing-time records, lofargrams and tables of contacts
-of a recording; sonar-feed sends samples of a sound card, a pipe or the
-network; sonar-sim sends what a simulated hydrophone array hears,
+of a recording; sonar-feed sends samples of a sound card, a pipe, the network
+or an instrument; sonar-sim sends what a simulated hydrophone array hears,
 sonar-replay a recording, which sonar-export writes as WAV or HDF5; sonar-watch shows
 what sonard publishes in a terminal, sonar-check compares it with the
 truth, sonar-bench times the stages.")

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* sonar-feed: samples from a pipe or a socket as frames for the daemon. Exit codes: 0 the samples
- * ended or it was stopped, 1 something failed while running, 2 usage or input. */
+/* sonar-feed: samples from a pipe, a socket or an instrument as frames for the daemon. Exit codes:
+ * 0 the samples ended or it was stopped, 1 something failed while running, 2 usage or input. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -11,6 +11,7 @@
 
 #include "core/core.h"
 #include "ingest/frame.h"
+#include "instrument.h"
 #include "options.h"
 #include "program.h"
 #include "source.h"
@@ -28,6 +29,7 @@ typedef struct options {
     source_counter counter;
     bool from_stream; /* the time: from utc_ns on (0: unknown), not by the clock */
     int64_t utc_ns;
+    double align_s; /* 0: not given */
 } options;
 
 typedef struct run {
@@ -38,6 +40,15 @@ typedef struct run {
     timing timing;
     uint64_t index;       /* of the next sample */
     float *rows, *counts; /* [frame][channel], [channel][frame] */
+    /* instead of the source, of which only info is used then */
+    const instrument *instrument; /* NULL: none */
+    void *reader;                 /* the instrument's self */
+    grid grid;
+    tally tally;
+    uint8_t *absent;         /* [unit] */
+    uint32_t *first_channel; /* [unit] */
+    size_t most;             /* samples of a frame */
+    uint64_t next;           /* index that would follow; UINT64_MAX: nothing has been sent */
 } run;
 
 static run feed; /* the handler of signals has to find the source */
@@ -47,7 +58,9 @@ static const char usage[] =
     "       sonar-feed INPUT --endpoint ADDRESS --array-id N ...\n"
     "INPUT: - (standard input), a FIFO or file, tcp://HOST:PORT, tcp-listen://ADDRESS:PORT or\n"
     "udp://ADDRESS:PORT (a multicast group is joined). Samples of all channels follow on each\n"
-    "other, raw as declared, or behind a header such as that of WAV\n"
+    "other, raw as declared, or behind a header such as that of WAV.\n"
+    "Or an instrument, which tells type, rate and time:\n"
+    "  seedlink://HOST[:PORT]/NET_STA_LOC_CHAN,...  seismic and infrasound channels\n"
     "  -f, --format TYPE    u8, s8, s16le, s24le, s32le, f32le, f64le or the same with be;\n"
     "                       default: as the header says. S16_LE, S24_3LE, S32_LE and FLOAT_LE\n"
     "                       are ALSA's names of some\n"
@@ -57,11 +70,13 @@ static const char usage[] =
     "      --counter OFFSET:BYTES:be|le  where a datagram's number is: lost ones are noticed\n"
     "      --utc TIME       of the first sample, ISO 8601, the others by their number; 0:\n"
     "                       unknown; default: the time of arrival, with the source's drift\n"
+    "      --align S        that an instrument's channels wait for each other, s\n"
     "  -c, --config FILE    the daemon's configuration: array, fs, endpoint\n"
     "      --endpoint ADDRESS  where to connect to\n"
     "      --array-id N     of the array\n"
     "  -k, --key FILE       this tool's certificate, where CURVE is spoken\n"
-    "      --wait           wait for a slow receiver instead of losing frames, for a file\n"
+    "      --wait           wait for a slow receiver instead of losing frames, for a file;\n"
+    "                       of an instrument always\n"
     "      --frame-samples N  samples per channel and frame (256)\n"
     "      --epoch N        of the stream, from 1; default: the time now\n"
     "      --summary FILE   counters of what was sent, as JSON\n"
@@ -124,6 +139,8 @@ static const tool_option option[] = {
     {"counter", 0, TOOL_OTHER, 0, 0, 0, take_counter,
      "OFFSET:BYTES:be or le, such as 2:2:be of RTP,"},
     {"utc", 0, TOOL_OTHER, 0, 0, 0, take_utc, "0 or a time such as 2026-01-31T12:00:00Z"},
+    {"align", 0, TOOL_NUMBER, offsetof(options, align_s), 0.01, 3600, NULL,
+     "a number of seconds, 0.01 to 3600,"},
     {"array-id", 0, TOOL_WHOLE, offsetof(options, array_id), 0, UINT32_MAX, NULL,
      "a whole number from 0 to 4294967295"},
     {0}};
@@ -141,11 +158,20 @@ static int read_options(int argc, char **argv, options *o) {
     if (optind + 1 != argc)
         return tool_wrong_usage(&self, "one input is wanted: - is standard input");
     o->where = argv[optind];
-    if (!source_accepts(o->where))
+    const char *address;
+    const instrument *from = instrument_find(o->where, &address);
+    if (!from && !source_accepts(o->where))
         return tool_wrong_usage(&self,
                                 "'%s' is no input; -, a file, tcp://HOST:PORT, "
-                                "tcp-listen://ADDRESS:PORT and udp://ADDRESS:PORT are",
+                                "tcp-listen://ADDRESS:PORT and udp://ADDRESS:PORT are, and "
+                                "instruments, which sonar-feed --help lists",
                                 o->where);
+    if (from && (o->format || o->from_stream || o->skip || o->counter.bytes))
+        return tool_wrong_usage(&self,
+                                "an instrument tells its type, channels, rate and time: --format, "
+                                "--channels, --rate, --utc, --skip and --counter are not for it");
+    if (!from && o->align_s > 0)
+        return tool_wrong_usage(&self, "--align is for instruments");
     if (!o->format != !o->channels || !o->format != !(o->rate_hz > 0))
         return tool_wrong_usage(&self, "--format, --channels and --rate belong together");
     if (!o->stream.config && !(o->stream.endpoint && o->array_id != UINT64_MAX))
@@ -159,6 +185,22 @@ static void on_signal(int number) {
     (void)number;
     stop = 1;
     source_interrupt(&feed.source);
+}
+
+/* Until it has told what it sends. */
+static sonar_code open_instrument(run *r, sonar_error *err) {
+    const options *o = &r->options;
+    instrument_spec spec = {
+        .tool = self.name, .where = o->where, .wait_s = o->align_s, .tally = &r->tally};
+    instrument_find(o->where, &spec.address);
+    r->tally.tool = self.name;
+    fprintf(stderr, "%s: %s: waiting for its first samples\n", self.name, o->where);
+    sonar_code code = r->instrument->open(&spec, &r->reader, err);
+    while (!code && !stop && !(r->grid.fs_hz > 0))
+        code = r->instrument->read(r->reader, &r->grid, err);
+    r->source.info = (sim_recording_info){
+        .channels = r->grid.channels, .fs_hz = r->grid.fs_hz, .format = r->instrument->format};
+    return code;
 }
 
 static sonar_code open_source(run *r, sonar_error *err) {
@@ -192,18 +234,40 @@ static sonar_code check(const run *r, sonar_error *err) {
     return SONAR_OK;
 }
 
+/* Each unit of an instrument is a digitiser, so that one that is absent is a gap in its channels.
+ */
+static sonar_code list_units(run *r, sonar_error *err) {
+    const grid *g = &r->grid;
+    r->absent = sonar_alloc(g->units, sizeof *r->absent);
+    r->first_channel = sonar_alloc(g->units, sizeof *r->first_channel);
+    if (!r->absent || !r->first_channel)
+        return sonar_fail(err, SONAR_ENOMEM, r->options.where, "out of memory");
+    for (size_t i = 0; i < g->units; i++)
+        r->first_channel[i] = (uint32_t)g->unit[i].first;
+    /* of several digitisers no frame may be longer than the daemon waits for the others */
+    const double skew_ms = r->config ? r->config->max_skew_ms : 250;
+    r->most = r->options.stream.frame_samples;
+    if (g->units > 1)
+        r->most = sonar_max_size(1, sonar_min_size(r->most, (size_t)(skew_ms * 1e-3 * g->fs_hz)));
+    r->next = UINT64_MAX;
+    return SONAR_OK;
+}
+
 static sonar_code connect_daemon(run *r, sonar_error *err) {
     const options *o = &r->options;
     const sim_recording_info *info = &r->source.info;
     const uint64_t array_id = o->array_id != UINT64_MAX ? o->array_id : r->config->array_id;
+    sonar_code code = r->instrument ? list_units(r, err) : SONAR_OK;
     const sim_sender_spec about = {.array_id = (uint32_t)array_id,
                                    .channels = info->channels,
-                                   .digitisers = 1,
+                                   .digitisers = r->instrument ? r->grid.units : 1,
+                                   .first_channel = r->first_channel,
                                    .frame_samples = o->stream.frame_samples,
                                    .format = info->format,
                                    .layout = SONAR_FRAME_INTERLEAVED,
                                    .fs_hz = info->fs_hz};
-    sonar_code code = sim_stream_open(&r->stream, err);
+    if (!code)
+        code = sim_stream_open(&r->stream, err);
     if (!code)
         code = sim_stream_connect(&r->stream, &about, err);
     if (!code)
@@ -273,8 +337,33 @@ static sonar_code pump(run *r, sonar_error *err) {
     return code;
 }
 
+/* After a jump a daemon goes on at once only with a frame of all channels. */
+static sonar_code pass_units_on(run *r, const grid_piece *piece, sonar_error *err) {
+    const bool jump = r->next != UINT64_MAX && (piece->renewed || piece->index != r->next),
+               all = !memchr(r->absent, 1, r->grid.units);
+    sim_stream_seek(&r->stream, piece->renewed, piece->index, piece->utc_ns, 0);
+    turn_round(r, piece->samples);
+    r->next = piece->index + piece->samples;
+    return sim_stream_send_some(&r->stream, r->counts, piece->samples, r->absent,
+                                jump && all && r->grid.units > 1, err)
+               ? SONAR_OK
+               : err->code;
+}
+
+static sonar_code pump_instrument(run *r, sonar_error *err) {
+    grid_piece piece;
+    sonar_code code = SONAR_OK;
+    while (!code && !stop)
+        if (grid_take(&r->grid, r->rows, r->absent, r->most, &piece))
+            code = pass_units_on(r, &piece, err);
+        else
+            code = r->instrument->read(r->reader, &r->grid, err);
+    return code;
+}
+
 static void say_end(const run *r) {
     const double ppm = timing_drift_ppm(&r->timing);
+    tally_say(&r->tally);
     if (r->source.strays)
         fprintf(stderr, "%s: %" PRIu64 " datagrams came late, twice or in another size\n",
                 self.name, r->source.strays);
@@ -289,7 +378,7 @@ static int run_all(run *r) {
         return SIM_STREAM_WRONG_USAGE;
     r->stream = (sim_stream){
         .tool = self.name, .options = &r->options.stream, .config = r->config, .stop = &stop};
-    sonar_code code = open_source(r, &err);
+    sonar_code code = r->instrument ? open_instrument(r, &err) : open_source(r, &err);
     if (!code && !stop)
         code = check(r, &err);
     if (!code && !stop)
@@ -297,7 +386,7 @@ static int run_all(run *r) {
     if (code == SONAR_EUNAVAILABLE && stop)
         return EXIT_SUCCESS; /* asked to leave */
     if (!code && !stop)
-        code = pump(r, &err);
+        code = r->instrument ? pump_instrument(r, &err) : pump(r, &err);
     say_end(r);
     return code ? sim_complain(self.name, &err) : EXIT_SUCCESS;
 }
@@ -314,11 +403,20 @@ int main(int argc, char **argv) {
     sigaction(SIGTERM, &action, NULL);
     signal(SIGPIPE, SIG_IGN);
     r->source = (source){.listener = -1, .datagrams = -1, .fd = -1, .writer = -1};
+    const char *address;
+    r->instrument = instrument_find(r->options.where, &address);
+    if (r->instrument) /* a record of minutes comes at once, and what is not read stays there */
+        r->options.stream.wait = true;
     code = run_all(r);
     sim_stream_close(&r->stream, stop ? 0 : 10000);
     source_close(&r->source);
+    if (r->instrument)
+        r->instrument->close(r->reader);
+    grid_free(&r->grid);
     sonar_config_destroy(r->config);
     free(r->rows);
     free(r->counts);
+    free(r->absent);
+    free(r->first_channel);
     return code;
 }

@@ -1,0 +1,547 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""sonar-feed with instruments: conversations with servers of this test, which tell the truth and lie. Every sample that
+arrives has to be the one of its channel and of its time, and what is missing has to be missing because a server left it
+out or lied. instruments_test.py BINARIES [NAME...]. Exit 77: skipped."""
+import atexit
+import json
+import os
+import pathlib
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+try:
+    import numpy as np
+    import zmq
+except ImportError as missing:
+    print(f"skipped: the test needs python3-numpy and python3-zmq ({missing})")
+    sys.exit(77)
+
+binaries = pathlib.Path(sys.argv[1]).resolve()
+SECOND, PATIENCE_S = 10**9, 60
+BASE_NS = int(np.datetime64("2026-03-01T12:00:00", "ns").astype(int))
+DTYPES = {1: "<i2", 3: "<i4", 4: "<f4"}
+
+
+class Ear:
+    """A socket in a daemon's place, and sonar-feed, which sends to it."""
+
+    def __init__(self, folder, *arguments):
+        self.pull = zmq.Context.instance().socket(zmq.PULL)
+        self.pull.rcvhwm = 0
+        self.pull.bind(f"ipc://{folder}/in")
+        self.log = open(folder / "log", "w+")
+        self.tool = subprocess.Popen([binaries / "sonar-feed", *map(str, arguments), "--endpoint", f"ipc://{folder}/in",
+                                      "--array-id", "1", "--wait", "--summary", folder / "summary"],
+                                     stdin=subprocess.DEVNULL, stderr=self.log)
+        atexit.register(self.tool.kill)
+        self.frames = []  # (epoch, first channel, index, utc_ns, rate, [sample][channel])
+
+    def said(self):
+        self.log.seek(0)
+        return self.log.read()
+
+    def take(self):
+        head, body = self.pull.recv_multipart()
+        first, channels, count, kind = struct.unpack_from("<IIIB", head, 12)
+        (epoch,) = struct.unpack_from("<I", head, 28)
+        index, utc_ns, rate = struct.unpack_from("<Qqd", head, 40)
+        data = np.frombuffer(body, "u1").reshape(-1, 3) if kind == 2 else np.frombuffer(body, DTYPES[kind])
+        if kind == 2:
+            data = (np.hstack([np.zeros((len(data), 1), "u1"), data]).copy().view("<i4") >> 8).ravel()
+        self.frames.append((epoch, first, index, utc_ns, rate, data.reshape(count, channels)))
+
+    def listen(self, done=lambda ear: False):
+        """Waits until done(self), or until the end."""
+        until = time.monotonic() + PATIENCE_S
+        while not done(self):
+            assert time.monotonic() < until, (self.said(), len(self.frames), self.counts())
+            ended = self.tool.poll() is not None
+            if self.pull.poll(50):
+                self.take()
+            elif ended:
+                break
+        return self
+
+    def counts(self):
+        """Samples of each channel."""
+        found = {}
+        for _, first, _, _, _, data in self.frames:
+            for c in range(data.shape[1]):
+                found[first + c] = found.get(first + c, 0) + len(data)
+        return found
+
+    def end(self, code=0, number=None):
+        if number:
+            self.tool.send_signal(number)
+        self.listen()
+        assert self.tool.wait(PATIENCE_S) == code, (self.tool.returncode, self.said())
+        self.pull.close()
+        return self
+
+
+def expect(ear, truth, rate, wanted, base_ns=BASE_NS):
+    """truth[channel][k] was taken k / rate after base_ns. wanted: {channel: the k that have to arrive, and no others}. Each
+    once, at its time; and all of an epoch count from one origin."""
+    got, origins = {c: [] for c in wanted}, {}
+    for epoch, first, index, utc_ns, fs_hz, data in ear.frames:
+        assert fs_hz == rate
+        at = (utc_ns - base_ns) * rate / SECOND
+        k = round(at)
+        assert abs(at - k) < 0.3, (at, ear.said())
+        assert origins.setdefault(epoch, k - index) == k - index, (epoch, k, index, origins, ear.said())
+        for c in range(data.shape[1]):
+            assert np.array_equal(truth[first + c][k:k + len(data)], data[:, c]), (first + c, k, data[:5, c], ear.said())
+            got[first + c].extend(range(k, k + len(data)))
+    for c, there in got.items():
+        assert there == sorted(set(there)) or len(origins) > 1, (c, "order")
+        assert len(there) == len(set(there)), (c, "twice")
+        lacking, extra = sorted(set(wanted[c]) - set(there)), sorted(set(there) - set(wanted[c]))
+        assert not lacking and not extra, (c, lacking[:5], len(lacking), extra[:5], len(extra), ear.said())
+
+
+class Server(threading.Thread):
+    """One act for each connection, one after the other; an act returns to end its connection."""
+
+    def __init__(self, *acts):
+        super().__init__(daemon=True)
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.listener.settimeout(PATIENCE_S)
+        self.port, self.acts, self.wrong, self.over = self.listener.getsockname()[1], acts, None, threading.Event()
+        self.start()
+
+    def run(self):
+        try:
+            for act in self.acts:
+                with self.listener.accept()[0] as connection:
+                    connection.settimeout(PATIENCE_S)
+                    act(connection)
+        except Exception as error:  # the test tells it
+            self.wrong = error
+        self.listener.close()
+
+    def hold(self):
+        """The end of the last act: until the test is over."""
+        self.over.wait(PATIENCE_S)
+
+    def finish(self):
+        self.over.set()
+        self.join(PATIENCE_S)
+        assert not self.wrong, self.wrong
+
+
+# ---- SeedLink ------------------------------------------------------------------------------------
+
+STEIM1, STEIM2, INT16, INT32, FLOAT32, FLOAT64 = 10, 11, 1, 3, 4, 5
+FORMS = {1: [(8, 4, 1, None), (16, 2, 2, None), (32, 1, 3, None)],
+         2: [(4, 7, 3, 2), (5, 6, 3, 1), (6, 5, 3, 0), (8, 4, 1, None), (10, 3, 2, 3), (15, 2, 2, 2), (30, 1, 2, 1)]}
+
+
+def steim(samples, version, room):
+    """The samples that fit into `room` bytes, as frames; and their number. Big-endian words."""
+    differences = [int(samples[0])] + [int(b) - int(a) for a, b in zip(samples, samples[1:])]
+    if version == 2:
+        differences[0] = 0
+    words, codes, at = [], [], 0
+    while at < len(differences) and len(words) < room // 64 * 15 - 2:
+        for bits, count, code, more in FORMS[version]:
+            part = differences[at:at + count]
+            if len(part) == count and all(-(1 << bits - 1) <= d < 1 << bits - 1 for d in part):
+                word = 0
+                for d in part:
+                    word = word << bits | (d & (1 << bits) - 1)
+                words.append(word | ((more << 30) if more is not None else 0))
+                codes.append(code)
+                at += count
+                break
+    words, codes = [int(samples[0]) & 0xffffffff, int(samples[at - 1]) & 0xffffffff, *words], [0, 0, *codes]
+    out = b""
+    for i in range(0, len(words), 15):
+        control = 0
+        for j, code in enumerate(codes[i:i + 15]):
+            control |= code << (28 - 2 * j)
+        frame = [control, *words[i:i + 15]]
+        out += struct.pack(">16I", *frame, *[0] * (16 - len(frame)))
+    return out, at
+
+
+def record(name, start, truth, rate, encoding=STEIM2, order=">", count=10**6, factor=None, shift_ns=0, fields=None):
+    """A record of miniSEED with truth[start...], and the number of its samples."""
+    net, sta, loc, cha = name.split("_")
+    samples = truth[start:start + count]
+    begin = 64
+    if encoding in (STEIM1, STEIM2):
+        data, n = steim(samples, encoding - 9, 448)
+        if order == "<":
+            data = np.frombuffer(data, ">u4").astype("<u4").tobytes()
+    else:
+        kind = order + {INT16: "i2", INT32: "i4", FLOAT32: "f4", FLOAT64: "f8"}[encoding]
+        n = min(len(samples), 448 // np.dtype(kind).itemsize)
+        data = np.asarray(samples[:n]).astype(kind).tobytes()
+    ns = BASE_NS + start * SECOND // rate + shift_ns
+    moment = np.datetime64(ns, "ns")
+    year = moment.astype("datetime64[Y]").astype(int) + 1970
+    day = (moment.astype("datetime64[D]") - np.datetime64(f"{year}-01-01")).astype(int) + 1
+    second, rest = divmod(ns // 1000, 10**6)
+    ticks = (rest + 50) // 100
+    micro = rest - 100 * ticks
+    if ticks == 10000:
+        ticks, micro = 9999, micro + 100
+    of = dict(samples=n, factor=factor or rate, multiplier=1, flags=0, correction=0, begin=begin, length=9, encoding=encoding,
+              swap=order == ">")
+    of.update(fields or {})
+    head = b"000001D " + sta.ljust(5).encode() + loc.ljust(2).encode() + cha.encode() + net.ljust(2).encode()
+    head += struct.pack(order + "HHBBBBHHhhBBBBiHH", year, day, second // 3600 % 24, second // 60 % 60, second % 60, 0, ticks,
+                        of["samples"], of["factor"], of["multiplier"], of["flags"], 0, 0, 2, of["correction"], of["begin"], 48)
+    head += struct.pack(order + "HHBBBB", 1000, 56, of["encoding"], of["swap"], of["length"], 0)
+    head += struct.pack(order + "HHBbBB", 1001, 0, 100, micro, 0, 7)
+    return (head.ljust(begin, b"\0") + data).ljust(512, b"\0")[:512], n
+
+
+def records(name, truth, rate, begin=0, end=None, **how):
+    """All of truth[begin:end], as (first k, record)."""
+    out, end = [], len(truth) if end is None else end
+    while begin < end:
+        data, n = record(name, begin, truth[:end], rate, **how)
+        out.append((begin, data))
+        begin += n
+    return out
+
+
+def packet(number, data):
+    return b"SL%06X" % (number & 0xffffff) + data
+
+
+def greet(connection, asked=None):
+    """The server's part of the handshake; what was asked is appended to `asked`."""
+    lines = connection.makefile("rb")
+    while True:
+        line = lines.readline()
+        assert line.endswith(b"\r\n"), line
+        line = line.decode().strip()
+        if asked is not None:
+            asked.append(line)
+        if line == "END":
+            return
+        connection.sendall(b"SeedLink v3.3 (2026.001)\r\nA server of a test\r\n" if line == "HELLO" else b"OK\r\n")
+
+
+def waves(channels, samples, seed=3, most=60000):
+    """A walk, so that all lengths of differences occur."""
+    rng = np.random.default_rng(seed)
+    steps = rng.integers(-8, 9, (channels, samples)) * 10 ** rng.integers(0, 4, (channels, samples))
+    return np.clip(np.cumsum(steps, axis=1), -most, most).astype("i4")
+
+
+def by_time(*lists):
+    return [data for _, data in sorted((item for one in lists for item in one), key=lambda item: item[0])]
+
+
+def try_seedlink(folder):
+    """A conversation with three channels of two stations, in four encodings and both byte orders; channels come at
+    different times."""
+    names, rate = ["IM_I57H1__BDF", "IM_I57H2_01_BDF", "IM_I57H1_10_BDF"], 20
+    truth = waves(3, 4000, most=30000)
+    asked = []
+    three = [records(names[0], truth[0], rate, 0, 2000, shift_ns=-SECOND // 2, fields={"correction": 5000}) +  # not applied yet
+             records(names[0], truth[0], rate, 2000, fields={"correction": 5000, "flags": 2, "factor": 200, "multiplier": -10}),
+             records(names[1], truth[1], rate, 700, encoding=STEIM1, order="<"),
+             records(names[2], truth[2], rate, 0, 1500, encoding=INT16) +
+             records(names[2], truth[2], rate, 1500, 2500, encoding=INT32, order="<") +
+             records(names[2], truth[2], rate, 2500, 3300, encoding=FLOAT32) +
+             records(names[2], truth[2], rate, 3300, encoding=FLOAT64, order="<")]
+    # the second channel begins later and comes first
+    order = by_time([(k + 500, r) for k, r in three[0]], [(k - 300, r) for k, r in three[1]], [(k + 700, r) for k, r in three[2]])
+
+    def act(connection):
+        greet(connection, asked)
+        stream = b"".join(packet(i + 7, data) for i, data in enumerate(order))
+        for i in range(0, len(stream), 333):  # packets are cut anywhere
+            connection.sendall(stream[i:i + 333])
+        server.hold()
+
+    server = Server(act)
+    ear = Ear(folder, f"seedlink://127.0.0.1:{server.port}/" + ",".join(names))
+    ear.listen(lambda ear: [ear.counts().get(c, 0) for c in range(3)] == [4000, 3300, 4000])
+    server.finish()
+    ear.end(number=signal.SIGTERM)
+    expect(ear, truth, rate, {0: range(4000), 1: range(700, 4000), 2: range(4000)})
+    assert asked == ["HELLO", "STATION I57H1 IM", "SELECT BDF.D", "SELECT 10BDF.D", "DATA", "STATION I57H2 IM",
+                     "SELECT 01BDF.D", "DATA", "END"], asked
+    assert json.loads((folder / "summary").read_text())["samples"] == 4000
+
+
+def try_seedlink_again(folder):
+    """The connection ends within a record, and again within an answer; the server goes on where it is asked to, and sends
+    some of it twice. Nothing is lost."""
+    names, rate = ["XX_A_00_HDF", "XX_B_00_HDF"], 50
+    truth = waves(2, 3000)
+    order = by_time(records(names[0], truth[0], rate), records(names[1], truth[1], rate))
+    asked = []
+
+    def first(connection):
+        greet(connection)
+        connection.sendall(b"".join(packet(0xfffffe + i, data) for i, data in enumerate(order[:6]))[:-200])
+
+    def second(connection):
+        connection.recv(7)
+        connection.sendall(b"SeedLink v")
+
+    def third(connection):
+        greet(connection, asked)
+        connection.sendall(b"".join(packet(0xfffffe + i, data) for i, data in enumerate(order) if i >= 3))
+        server.hold()
+
+    server = Server(first, second, third)
+    ear = Ear(folder, f"seedlink://127.0.0.1:{server.port}/" + ",".join(names))
+    ear.listen(lambda ear: min([ear.counts().get(c, 0) for c in range(2)]) == 3000)
+    server.finish()
+    ear.end(number=signal.SIGINT)
+    expect(ear, truth, rate, {c: range(3000) for c in range(2)})
+    resumed = [line for line in asked if line.startswith("DATA")]
+    assert sorted(resumed) == ["DATA 000002", "DATA 000003"], asked
+    assert "bytes into a message" in ear.said() and "had come before" in ear.said() + "had come before", ear.said()
+
+
+def try_seedlink_gaps(folder):
+    """Records that are missing are gaps of their channels alone; a channel that stays away is a gap after --align, and is
+    back as soon as it comes."""
+    names, rate = ["XX_A__HDF", "XX_B__HDF", "XX_C__HDF"], 100
+    truth = waves(3, 12000)
+    wanted = {c: set(range(12000)) for c in range(3)}
+    parts = [records(name, truth[c], rate) for c, name in enumerate(names)]
+    for c, i in ((0, 4), (1, 9), (1, 10)):
+        wanted[c] -= set(range(parts[c][i][0], parts[c][i + 1][0]))
+    lone = parts[0][:4] + parts[0][5:], parts[1][:9] + parts[1][11:]
+    away = [item for item in parts[2] if not 3000 <= item[0] < 9000]
+    left = [i for i, item in enumerate(parts[2]) if 3000 <= item[0] < 9000]
+    wanted[2] -= set(range(parts[2][left[0]][0], parts[2][left[-1] + 1][0]))
+    order = by_time(*lone, [(k - 800, data) for k, data in away])  # it returns in time
+
+    def act(connection):
+        greet(connection)
+        connection.sendall(b"".join(packet(i, data) for i, data in enumerate(order)))
+        server.hold()
+
+    server = Server(act)
+    ear = Ear(folder, f"seedlink://127.0.0.1:{server.port}/" + ",".join(names), "--align", 15)
+    ear.listen(lambda ear: all(ear.counts().get(c, 0) == len(wanted[c]) for c in range(3)))
+    server.finish()
+    ear.end(number=signal.SIGTERM)
+    expect(ear, truth, rate, wanted)
+    assert "XX_C__HDF: nothing for" in ear.said() and "1 times a channel stayed away" in ear.said(), ear.said()
+    assert max(len(data) for *_, data in ear.frames) <= 25, "a frame is longer than a daemon waits for other digitisers"
+
+
+def try_seedlink_lies(folder):
+    """Between good records come others that are wrong in one way each: all good samples arrive, no other one does, and each
+    lie is told."""
+    names, rate = ["XX_A__HDF", "XX_B__HDF"], 100
+    truth = waves(2, 9000)
+    good = by_time(records(names[0], truth[0], rate), records(names[1], truth[1], rate))
+    at = len(good) // 2
+    now = 4500
+
+    def false(**how):
+        return record(names[0], now, truth[0] + 5, rate, **how)[0]
+
+    def bent(offset, *bytes_there):
+        data = bytearray(false())
+        data[offset:offset + len(bytes_there)] = bytes(bytes_there)
+        return bytes(data)
+
+    lies = [
+        ("2^12", false(fields={"length": 12})),
+        ("encoding 19", false(fields={"encoding": 19})),
+        ("fewer samples than its header", false(fields={"samples": 700})),
+        ("do not fit", false(fields={"samples": 60000})),
+        ("do not fit", false(fields={"begin": 600})),
+        ("last sample", bent(72, 1, 2, 3, 4)),           # the last sample of frame 0
+        ("blockette 1000", bent(46, 0, 0)),              # no blockette
+        ("blockette 1000", bent(46, 1, 0xfe)),           # beyond the end
+        ("blockette 1000", bent(50, 0, 48)),             # blockettes in a circle
+        ("no header of miniSEED", bent(20, 0, 0)),       # the year 0
+        ("no header of miniSEED", os.urandom(512)),
+        ("not asked for", record("XX_Z__HDF", now, truth[0], rate)[0]),
+        ("another rate", false(factor=200)),
+        ("another rate", false(factor=99)),
+        ("another rate", bent(56, 0, 100, 0, 0, *struct.pack(">f", 101))),  # blockette 100 knows it better
+        ("too late", false(shift_ns=-20 * SECOND)),
+        ("far from", false(shift_ns=3600 * SECOND)),
+        ("far from", false(shift_ns=-86400 * SECOND)),
+        ("far from", false(shift_ns=10**9 * SECOND)),
+        (None, false(fields={"samples": 0})),            # a record without samples is none
+    ]
+    numbers = iter(range(10**6))
+
+    def act(connection):
+        greet(connection)
+        for i, data in enumerate(good):
+            connection.sendall(packet(next(numbers) * 1000, data))  # the numbers jump
+            if i == at:
+                for what, lie in lies:
+                    connection.sendall(packet(next(numbers), lie) + packet(next(numbers), b"\0" * 512))
+                    connection.sendall(packet(next(numbers), good[i]))  # twice
+        server.hold()
+
+    server = Server(act)
+    ear = Ear(folder, f"seedlink://127.0.0.1:{server.port}/" + ",".join(names), "--align", 5)
+    ear.listen(lambda ear: min([ear.counts().get(c, 0) for c in range(2)]) == 9000)
+    server.finish()
+    ear.end(number=signal.SIGTERM)
+    expect(ear, truth, rate, {c: range(9000) for c in range(2)})
+    said = ear.said()
+    unreadable = sum(what is not None and what not in ("not asked for", "another rate", "too late", "far from") for what, _ in lies)
+    for words in (f"{unreadable + len(lies)} could not be read", "1 were not asked for", "3 had another rate",
+                  f"{len(lies) + 1} came too late", "3 had a time far from", f"{len(lies)} came twice"):
+        assert words in said, (words, said)
+    assert "2^12" in said and "twice" in said
+
+
+def try_seedlink_garbage(folder):
+    """Servers that are none, or fall out of their role: each is left and dialled again, and told what it said."""
+    names, rate = ["XX_A__HDF"], 100
+    truth = waves(1, 1000)
+    good = b"".join(packet(i, data) for i, data in enumerate(by_time(records(names[0], truth[0], rate))))
+
+    def after_greeting(sent):
+        def act(connection):
+            greet(connection)
+            connection.sendall(sent)
+            while connection.recv(4096):
+                continue
+        return act
+
+    def before_greeting(sent):
+        def act(connection):
+            connection.recv(100)
+            connection.sendall(sent)
+            while connection.recv(4096):
+                continue
+        return act
+
+    def last(connection):
+        greet(connection)
+        connection.sendall(packet(0, b"\0" * 512) + b"SLINFO *" + b"\0" * 512 + good)
+        server.hold()
+
+    server = Server(before_greeting(b"HTTP/1.1 400 Bad Request\r\nServer: nginx\r\nDate: now\r\n\r\n"), before_greeting(b"\xff" * 500),
+                    after_greeting(b"GARBAGE " * 100), after_greeting(b"SLXYZXYZ" + b"\0" * 512), after_greeting(b"END"), last)
+    ear = Ear(folder, f"seedlink://127.0.0.1:{server.port}/" + ",".join(names))
+    ear.listen(lambda ear: ear.counts().get(0, 0) == 1000)
+    server.finish()
+    ear.end(number=signal.SIGTERM)
+    expect(ear, truth, rate, {0: range(1000)})
+    assert "6 could not be read" in ear.said() and "Date: now" in ear.said(), ear.said()
+
+
+def try_seedlink_jumps(folder):
+    """The clock of all channels is set: later is a gap, earlier a new stream. That of one channel is not followed."""
+    names, rate = ["XX_A__HDF", "XX_B__HDF", "XX_C__HDF"], 100
+    truth = waves(3, 9000)
+    hour = 3600 * SECOND
+    stages = [(0, 3000, 0), (3000, 6000, hour), (6000, 9000, -2 * hour)]
+    order = []
+    for begin, end, shift in stages:
+        order += by_time(*[records(name, truth[c], rate, begin, end, shift_ns=shift) for c, name in enumerate(names)])
+    lonely = [data for _, data in records(names[0], truth[0] + 9, rate, 3000, 6000, shift_ns=5 * hour)]
+    order[len(order) // 2:len(order) // 2] = lonely
+
+    def act(connection):
+        greet(connection)
+        connection.sendall(b"".join(packet(i, data) for i, data in enumerate(order)))
+        server.hold()
+
+    server = Server(act)
+    ear = Ear(folder, f"seedlink://127.0.0.1:{server.port}/" + ",".join(names), "--align", 5)
+    last = lambda ear: any(f[3] + len(f[5]) * SECOND // rate >= BASE_NS + 90 * SECOND - 2 * hour - SECOND // rate and
+                           f[3] < BASE_NS for f in ear.frames)
+    ear.listen(last)
+    server.finish()
+    ear.end(number=signal.SIGTERM)
+    epochs = sorted({f[0] for f in ear.frames})
+    assert len(epochs) == 2 and epochs[1] == epochs[0] + 1, (epochs, ear.said())
+    index = {}
+    for epoch, first, at, utc_ns, _, data in ear.frames:
+        shift = next(s for s in (-2 * hour, 0, hour, 5 * hour) if 0 <= utc_ns - BASE_NS - s < 100 * SECOND)
+        k = round((utc_ns - BASE_NS - shift) * rate / SECOND)
+        begin, end, _ = next(stage for stage in stages if stage[2] == shift)
+        assert begin <= k and k + len(data) <= end, (k, shift)
+        assert index.setdefault((epoch, shift), k - at) == k - at
+        for c in range(data.shape[1]):
+            assert np.array_equal(truth[first + c][k:k + len(data)], data[:, c]), (c, k, shift)
+    assert index[epochs[0], 0] - index[epochs[0], hour] == 3600 * rate, index
+    counts, most = ear.counts(), 7 * 105  # only what came first after a jump is left out
+    assert counts[0] >= 9000 - 2 * most and counts[1] == counts[2] == 9000, counts
+
+
+def try_seedlink_clock(folder):
+    """A channel that is sampled between the others and whose clock drifts by a quarter of a sample: its samples still follow
+    on each other, and it is told."""
+    names, rate = ["XX_A__HDF", "XX_B__HDF"], 100
+    truth = waves(2, 6000)
+    a = records(names[0], truth[0], rate)
+    b = [(k, record(names[1], k, truth[1], rate, shift_ns=4_000_000 + 400 * k)[0]) for k, _ in records(names[1], truth[1], rate)]
+
+    def act(connection):
+        greet(connection)
+        connection.sendall(b"".join(packet(i, data) for i, data in enumerate(by_time(a, b))))
+        server.hold()
+
+    server = Server(act)
+    ear = Ear(folder, f"seedlink://127.0.0.1:{server.port}/" + ",".join(names), "--align", 5)
+    ear.listen(lambda ear: min([ear.counts().get(c, 0) for c in range(2)]) == 6000)
+    server.finish()
+    ear.end(number=signal.SIGTERM)
+    expect(ear, truth, rate, {c: range(6000) for c in range(2)})
+    assert "XX_B__HDF: it is sampled +0.40 of a sample beside" in ear.said() and "slip" not in ear.said(), ear.said()
+
+
+def try_seedlink_mistakes(folder):
+    config = folder / "array.yaml"
+    config.write_text("schema: 1\narray: {id: 1, geometry: {line: {sensors: 4, spacing_m: 0.75}}}\nfs_hz: 8000\n"
+                      f"ingest: {{endpoints: [\"ipc://{folder}/in\"]}}\ncbf: {{band_hz: [400, 950]}}\n")
+
+    def refuse(connection):
+        lines = connection.makefile("rb")
+        assert lines.readline() == b"HELLO\r\n"
+        connection.sendall(b"SeedLink v3.1\r\nno stations\r\n")
+        assert lines.readline() == b"STATION A XX\r\n"
+        connection.sendall(b"ERROR\r\n")
+        connection.recv(1)
+
+    def one_record(connection):
+        greet(connection)
+        connection.sendall(packet(1, record("XX_A__HDF", 0, waves(1, 100)[0], 100)[0]))
+        connection.recv(1)
+
+    refusing, other = Server(refuse), Server(one_record)
+    for words, *arguments in (
+            (["is no channel", "NET_STA_LOC_CHAN"], "seedlink://h/XX_A_HDF"),
+            (["'XX_*__HDF' is no channel"], "seedlink://h/XX_*__HDF"),
+            (["'XX_TOOLONG__HDF'"], "seedlink://h/XX_TOOLONG__HDF"),
+            (["named twice"], "seedlink://h/XX_A__HDF,XX_B__HDF,XX_A_--_HDF"),
+            (["is not of the form", "seedlink://HOST"], "seedlink://h"),
+            (["names no channel"], "seedlink://h:18000/"),
+            (["is not of the form"], "seedlink://h:port/XX_A__HDF"),
+            (["an instrument tells its type"], "seedlink://h/XX_A__HDF", "--utc", "0"),
+            (["--align is for instruments"], "-", "--align", "5"),
+            (["ERROR to 'STATION A XX'", "no such channel"], f"seedlink://127.0.0.1:{refusing.port}/XX_A__HDF"),
+            (["1 channels, but the configuration has 4"], f"seedlink://127.0.0.1:{other.port}/XX_A__HDF")):
+        done = subprocess.run([binaries / "sonar-feed", *map(str, arguments), "-c", config], stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=PATIENCE_S)
+        assert done.returncode == 2 and all(word in done.stderr for word in words), (words, done)
+    refusing.finish()
+    other.finish()
+
+
+for name in sys.argv[2:] or [name[4:] for name in dir() if name.startswith("try_")]:
+    with tempfile.TemporaryDirectory(prefix="sonar-feed-") as place:
+        globals()[f"try_{name}"](pathlib.Path(place))
+        print(f"{name}: as it should be", flush=True)
