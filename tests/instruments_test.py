@@ -541,6 +541,240 @@ def try_seedlink_mistakes(folder):
     other.finish()
 
 
+# ---- icListen ------------------------------------------------------------------------------------
+
+START = bytes([0x33, 0x2a, 0, 4, 0, 0, 0, 0])
+
+
+def chunk(kind, body):
+    return kind.encode() + struct.pack(">BH", 0, len(body)) + body
+
+
+def message(kind, *chunks):
+    body = b"".join(chunks)
+    return kind.encode() + struct.pack(">BH", 0x2a, len(body)) + body
+
+
+def epoch(second, count):
+    return chunk("A", struct.pack(">IQ", second, count))
+
+
+def about(second, count, rate, form=0x83):
+    """As a device sends it: time, device, sensors, rate, scale."""
+    return message("2", epoch(second, count), chunk("D", bytes(8)), chunk("C", bytes(20)),
+                   chunk("E", struct.pack(">IHBB", rate, 0, form, 0xff)),
+                   chunk("G", struct.pack(">HHiiii", 1, 3, 8388607, -8388608, 3000000, -3000000)))
+
+
+def sound(second, count, first, data, form=0x83, points=None, channels=None):
+    """data[channel][samples]."""
+    data = np.atleast_2d(data)
+    body = data.T.astype("<i4").copy().view("u1").reshape(-1, 4)[:, :3].tobytes()
+    return message("1", epoch(second, count),
+                   chunk("B", struct.pack(">IBBH", first, channels or len(data), form, points or data.shape[1]) + body))
+
+
+def messages(data, second, count, begin=0, end=None, size=476, first=0):
+    """All of data[begin:end], whose sample 0 has the counter `count`, at this second; as (k, message)."""
+    end = data.shape[-1] if end is None else end
+    return [(k, sound(second, count, first + k, data[..., k:min(end, k + size)])) for k in range(begin, end, size)]
+
+
+def begun(connection):
+    got = b""
+    while len(got) < len(START):
+        got += connection.recv(len(START) - len(got))
+    assert got == START, got
+
+
+BASE_S = BASE_NS // SECOND
+AUDIO = 128000
+
+
+def try_iclisten(folder):
+    """A device's own bytes, from a recorded conversation; then one of two channels, cut anywhere, with a second epoch."""
+    device = bytes.fromhex("322a00584100000c5e6490dd00000000123810004400000805020208072df952430000140106016b600101000000000000"
+                           "00000000000000450000080001f400000083004700001400010003007fffffff800000002dc6c0ffd23940"
+                           "312a05b04100000c5e6490dd00000000123810004200059c00000000018301dc")
+    counts = waves(1, 476, most=8000000)[0]
+
+    def recorded(connection):
+        begun(connection)
+        connection.sendall(device + counts.astype("<i4").view("u1").reshape(-1, 4)[:, :3].tobytes())
+        server.hold()
+
+    server = Server(recorded)
+    ear = Ear(folder, f"iclisten://127.0.0.1:{server.port}")
+    ear.listen(lambda ear: ear.counts().get(0, 0) == 476)
+    server.finish()
+    ear.end(number=signal.SIGTERM)
+    expect(ear, counts[None], AUDIO, {0: range(476)}, base_ns=0x5e6490dd * SECOND)
+    assert "128000 Hz; 8388607 counts are 3 V" in ear.said(), ear.said()
+
+    truth = waves(2, 100000, most=8000000)
+
+    def act(connection):
+        begun(connection)
+        stream = about(BASE_S, 777, AUDIO) + message("9", b"unknown") + \
+            b"".join(data for _, data in messages(truth, BASE_S, 777, 0, 64000)) + \
+            about(BASE_S, 777, AUDIO) + b"".join(data for _, data in messages(truth[:, 64000:], BASE_S, 777, first=64000))
+        for i in range(0, len(stream), 9999):
+            connection.sendall(stream[i:i + 9999])
+        server.hold()
+
+    server = Server(act)
+    ear = Ear(folder, f"iclisten://127.0.0.1:{server.port}")
+    ear.listen(lambda ear: ear.counts().get(1, 0) == 100000)
+    server.finish()
+    ear.end(number=signal.SIGTERM)
+    expect(ear, truth, AUDIO, {0: range(100000), 1: range(100000)})
+
+
+def try_iclisten_array(folder):
+    """Three hydrophones with counters of their own, one of which begins late, one of which breaks off within a message and
+    comes back: each sample at its time, the pause is a gap of that hydrophone alone."""
+    truth, n = waves(3, 96000, most=8000000), 96000
+    late, lost = 4760, (30 * 476, 60 * 476)
+    go = threading.Event()
+
+    def all_of(c, count, begin=0):
+        def act(connection):
+            begun(connection)
+            connection.sendall(about(BASE_S, count, AUDIO))
+            for _, data in messages(truth[c], BASE_S, count, begin):
+                connection.sendall(data)
+            go.wait(PATIENCE_S)
+        return act
+
+    def breaks(connection):
+        begun(connection)
+        connection.sendall(about(BASE_S, 5, AUDIO) + b"".join(d for _, d in messages(truth[2], BASE_S, 5, 0, lost[0])) +
+                           messages(truth[2], BASE_S, 5, lost[0])[0][1][:-100])
+
+    servers = [Server(all_of(0, 10**12)), Server(all_of(1, 0, late)), Server(breaks, all_of(2, 5, lost[1]))]
+    ear = Ear(folder, "iclisten://" + ",".join(f"127.0.0.1:{server.port}" for server in servers), "--align", 5)
+    ear.listen(lambda ear: [ear.counts().get(c, 0) for c in range(3)] == [n, n - late, n - lost[1] + lost[0]])
+    go.set()
+    for server in servers:
+        server.finish()
+    ear.end(number=signal.SIGTERM)
+    expect(ear, truth, AUDIO, {0: range(n), 1: range(late, n), 2: [*range(lost[0]), *range(lost[1], n)]})
+    assert "bytes into a message" in ear.said(), ear.said()
+
+
+def try_iclisten_lies(folder):
+    """One lie each between good messages, then connections that fall out of their role."""
+    truth, count = waves(1, 96000, most=8000000), 10**6
+    good = messages(truth[0], BASE_S, count)
+    now, lost, false = good[60][0], good[80][0], truth[0][5:481]  # lost: sent with a wrong time
+
+    def cut(data, by):
+        return data[:2] + struct.pack(">H", len(data) - 4 - by) + data[4:len(data) - by]
+
+    lies = [
+        ("unreadable", cut(sound(BASE_S, count, now, false), 3)),
+        ("unreadable", cut(sound(BASE_S, count, now, false), 1440)),
+        ("unreadable", sound(BASE_S, count, now, false, form=0x84)),
+        ("unreadable", sound(BASE_S, count, now, false, points=475)),
+        ("unreadable", sound(BASE_S, count, now, false, channels=2)),
+        ("unreadable", message("1", epoch(BASE_S, count), chunk("B", bytes(7)))),
+        ("unreadable", message("1", epoch(0xffffffff, count), chunk("B", bytes(8)))),
+        ("unreadable", message("1", b"B")),
+        ("unreadable", message("2", chunk("E", struct.pack(">IHBB", 0, 0, 0x83, 0)))),
+        ("unreadable", message("2", chunk("A", b"1234"))),
+        ("rate", sound(BASE_S, count, now, np.stack([false, false]))),
+        ("rate", about(BASE_S, count, 64000) + sound(BASE_S, count, now, false) + about(BASE_S, count, AUDIO)),
+        ("jump", sound(BASE_S + 3600, count, now, false)),
+        ("jump", sound(BASE_S, count, now + 10**8, false)),
+        ("jump", sound(BASE_S - 10**6, count, now, false)),
+        ("late", sound(BASE_S, count, 0, false)),
+        ("late", sound(BASE_S, count, now - 4760, false)),
+    ]
+
+    def act(connection):
+        begun(connection)
+        connection.sendall(sound(BASE_S, count, 0, false) + about(BASE_S, count, AUDIO))
+        for k, data in good[:100]:
+            connection.sendall(data if k != lost else sound(BASE_S + 3600, count, k, truth[0][k:k + 476]))
+            if k == now:
+                for _, lie in lies:
+                    connection.sendall(lie)
+
+    def garbage(sent):
+        def act(connection):
+            begun(connection)
+            connection.sendall(sent)
+            while connection.recv(4096):
+                continue
+        return act
+
+    def rest(connection):
+        begun(connection)
+        connection.sendall(about(BASE_S, count, AUDIO) + b"".join(data for _, data in good[100:]))
+        server.hold()
+
+    server = Server(garbage(b"HTTP/1.1 400"), garbage(b"1\x2b\0\4"), act, rest)
+    ear = Ear(folder, f"iclisten://127.0.0.1:{server.port}")
+    ear.listen(lambda ear: ear.counts().get(0, 0) == 96000 - 476)
+    server.finish()
+    ear.end(number=signal.SIGTERM)
+    expect(ear, truth, AUDIO, {0: [*range(lost), *range(lost + 476, 96000)]})
+    said, kinds = ear.said(), [kind for kind, _ in lies]
+    for words in (f"{kinds.count('unreadable') + 3} could not be read", f"{kinds.count('rate')} had another rate",
+                  f"{kinds.count('jump') + 1} had a time far", f"{kinds.count('late')} came too late", "HTTP/1.1"):
+        assert words in said, (words, said)
+
+
+def try_iclisten_clock(folder):
+    """One hydrophone whose clock is 100 ppm fast against the time that it tells: no sample is lost or shifted, and the time
+    follows. After its time was set back by an hour a new stream begins."""
+    truth, n = waves(1, 20 * 8000, most=8000000), 20 * 8000
+    stream, true_rate = [about(BASE_S, 0, 8000)], 8000.8
+    for k in range(0, n, 400):
+        second = int(k / true_rate)
+        there = round(second * true_rate)
+        stream.append(sound(BASE_S + second, there, k - there, truth[0][k:k + 400]))
+
+    def act(connection):
+        begun(connection)
+        connection.sendall(b"".join(stream))
+        connection.sendall(b"".join(data for _, data in messages(truth[0], BASE_S - 3600, 0, 0, 4760)))
+        server.hold()
+
+    server = Server(act)
+    ear = Ear(folder, f"iclisten://127.0.0.1:{server.port}")
+    ear.listen(lambda ear: ear.counts().get(0, 0) >= n + 4760 - 476)
+    server.finish()
+    ear.end(number=signal.SIGTERM)
+    first, at = ear.frames[0][0], 0
+    for epoch_there, _, index, utc_ns, _, data in ear.frames:
+        if epoch_there == first:
+            assert index == at and np.array_equal(truth[0][at:at + len(data)], data[:, 0]), (index, at)
+            assert abs(utc_ns - BASE_NS - at / true_rate * SECOND) < 1.5 * SECOND / 8000, (at, utc_ns)
+            at += len(data)
+    assert at == n and {f[0] for f in ear.frames} == {first, first + 1}, (at, ear.said())
+    assert "1 had a time far" in ear.said(), ear.said()
+
+
+def try_iclisten_mistakes(folder):
+    def phone(rate):
+        def act(connection):
+            begun(connection)
+            connection.sendall(about(BASE_S, 0, rate) + sound(BASE_S, 0, 0, np.arange(100)))
+            connection.recv(1)
+        return act
+
+    fast, slow = Server(phone(8000)), Server(phone(4000))
+    for words, where in ((["is not of the form", "iclisten://HOST"], "iclisten://"), (["is not of the form"], "iclisten://a,,b"),
+                         (["is not of the form"], "iclisten://a:b"), (["more than 64"], "iclisten://" + ",".join(["a"] * 65)),
+                         (["8000 Hz", "4000 Hz", "one rate"], f"iclisten://127.0.0.1:{fast.port},127.0.0.1:{slow.port}")):
+        done = subprocess.run([binaries / "sonar-feed", where, "--endpoint", f"ipc://{folder}/in", "--array-id", "1"],
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE_S)
+        assert done.returncode == 2 and all(word in done.stderr for word in words), (words, done)
+    fast.finish()
+    slow.finish()
+
+
 for name in sys.argv[2:] or [name[4:] for name in dir() if name.startswith("try_")]:
     with tempfile.TemporaryDirectory(prefix="sonar-feed-") as place:
         globals()[f"try_{name}"](pathlib.Path(place))
