@@ -775,6 +775,157 @@ def try_iclisten_mistakes(folder):
     slow.finish()
 
 
+# ---- OptoDAS -------------------------------------------------------------------------------------
+
+
+class Fibre:
+    """An XPUB like the instrument's. What was published before sonar-feed subscribed is lost, so each test begins when it
+    has."""
+
+    def __init__(self, channels, packages, rate, kind="float", **more):
+        self.socket = zmq.Context.instance().socket(zmq.XPUB)
+        self.socket.sndhwm = 0
+        self.socket.setsockopt(zmq.LINGER, 0)
+        self.dtype = {"short": "<i2", "int": "<i4", "long": "<i8", "float": "<f4", "double": "<f8"}[kind]
+        self.header = self.describe(channels, packages, rate, kind, **more)
+        self.socket.setsockopt(zmq.XPUB_WELCOME_MSG, self.header)
+        self.port = self.socket.bind_to_random_port("tcp://127.0.0.1")
+
+    def describe(self, channels, packages, rate, kind, **more):
+        width = np.dtype({"short": "<i2", "int": "<i4", "long": "<i8", "float": "<f4", "double": "<f8"}[kind]).itemsize
+        return json.dumps({"bytesPerPackage": channels * width, "nPackagesPerMessage": packages, "nChannels": channels,
+                           "dataType": kind, "dx": 4.08, "dt": 1000 / rate, "dtUnit": "ms", "dxUnit": "m",
+                           "roiTable": [{"roiStart": 0, "roiEnd": channels - 1, "roiDec": 1}], **more}).encode()
+
+    def wait(self):
+        assert self.socket.poll(PATIENCE_S * 1000)
+        assert self.socket.recv() == b"\x01"
+
+    def data(self, truth, k, packages, rate, shift_ns=0):
+        """truth[channel][k ...]"""
+        return struct.pack("<q", BASE_NS + k * SECOND // rate + shift_ns) + \
+            truth[:, k:k + packages].T.astype(self.dtype).tobytes()
+
+
+def try_optodas(folder):
+    """Every type; some channels of many; a header again that changes the number of packages; a message that is missing."""
+    rate, channels, packages, n = 500, 40, 50, 2000
+    truth = waves(channels, n, most=30000)
+    for kind, choice, taken in (("float", "", range(40)), ("short", "/0-39", range(40)), ("int", "/3-38:5", range(3, 39, 5)),
+                                ("long", "/39-39", [39]), ("double", "/10-19", range(10, 20))):
+        fibre = Fibre(channels, packages, rate, kind)
+        ear = Ear(folder, f"optodas://127.0.0.1:{fibre.port}{choice}")
+        fibre.wait()
+        for k in range(0, 1000, packages):
+            if k != 500:
+                fibre.socket.send(fibre.data(truth, k, packages, rate))
+        fibre.socket.send(fibre.describe(channels, 2 * packages + 30, rate, kind))
+        for k in range(1000, n - 130, 130):
+            fibre.socket.send(fibre.data(truth, k, 130, rate))
+        end = k + 130
+        ear.listen(lambda ear: ear.counts().get(0, 0) == end - packages)
+        ear.end(number=signal.SIGTERM)
+        expect(ear, truth[list(taken)], rate, {c: [*range(500), *range(550, end)] for c in range(len(taken))})
+        assert f"{len(taken)} channels of 40" in ear.said(), ear.said()
+        fibre.socket.close()
+
+
+def try_optodas_lies(folder):
+    """One lie each between good messages."""
+    rate, channels, packages = 1000, 7, 20
+    truth = waves(channels, 4000)
+    fibre = Fibre(channels, packages, rate)
+    now = 2000
+    false = fibre.data(truth + 3, now, packages, rate)
+    spoilt = bytearray(false)
+    spoilt[100:104] = struct.pack("<f", float("nan"))
+    other = lambda **more: fibre.describe(channels, packages, rate, "float", **more)
+    unusable = [other(bytesPerPackage=27), other(nChannels=8), other(nChannels=0), other(nPackagesPerMessage=1.5), other(dt=0),
+                other(dt=-1), other(dtUnit="h"), other(dt="1"), other(dataType="half"), other(dataType=None), b"{}",
+                other(nPackagesPerMessage=10**6, nChannels=4 * 10**6, bytesPerPackage=16 * 10**6)]
+    lies = [("unreadable", false[:-1]), ("unreadable", false + b"0"), ("unreadable", b""), ("unreadable", b"{ no JSON"),
+            ("unreadable", bytes(spoilt)), ("unreadable", struct.pack("<q", -1) + false[8:]),
+            ("unreadable", struct.pack("<q", 2**63 - 1) + false[8:]), ("unreadable", os.urandom(5000)),
+            *[("jump", fibre.data(truth + 3, now, packages, rate, by * SECOND)) for by in (3600, -3600, 10**9)],
+            ("late", fibre.data(truth + 3, now - 200, packages, rate))]
+    ear = Ear(folder, f"optodas://127.0.0.1:{fibre.port}")
+    fibre.wait()
+    for k in range(0, 4000, packages):
+        fibre.socket.send(fibre.data(truth, k, packages, rate))
+        if k == now:
+            for _, lie in lies:
+                fibre.socket.send(lie)
+            for header in unusable:
+                fibre.socket.send(header)
+                fibre.socket.send(false)
+            fibre.socket.send(fibre.describe(channels + 1, packages, rate, "float"))
+            fibre.socket.send(struct.pack("<q", BASE_NS) + bytes(4 * 8 * packages))
+            fibre.socket.send(fibre.describe(channels, packages, rate / 2, "float"))
+            fibre.socket.send(false)
+            fibre.socket.send(fibre.header)
+    ear.listen(lambda ear: ear.counts().get(0, 0) == 4000)
+    ear.end(number=signal.SIGTERM)
+    expect(ear, truth, rate, {c: range(4000) for c in range(channels)})
+    said, kinds = ear.said(), [kind for kind, _ in lies]
+    for words in (f"{kinds.count('unreadable') + 2 * len(unusable)} could not be read", "2 had another rate",
+                  f"{kinds.count('jump')} had a time far", f"{kinds.count('late')} came too late"):
+        assert words in said, (words, said)
+    fibre.socket.close()
+
+
+def try_optodas_again(folder):
+    """The instrument is started again, an hour of its time later: a gap. Then its clock is set back: a new stream."""
+    rate, channels, packages = 1000, 5, 100
+    truth = waves(channels, 3000)
+    fibre = Fibre(channels, packages, rate)
+    ear = Ear(folder, f"optodas://127.0.0.1:{fibre.port}")
+    for turn, shift_s in enumerate((0, 3600, -3600)):
+        if turn == 1:
+            fibre.socket.close()
+            again = zmq.Context.instance().socket(zmq.XPUB)
+            again.setsockopt(zmq.XPUB_WELCOME_MSG, fibre.header)
+            until = time.monotonic() + PATIENCE_S
+            while True:
+                try:
+                    again.bind(f"tcp://127.0.0.1:{fibre.port}")
+                    break
+                except zmq.ZMQError:
+                    assert time.monotonic() < until
+                    time.sleep(0.05)
+            fibre.socket = again
+        if turn < 2:
+            fibre.wait()
+        for k in range(0, 3000, packages):
+            fibre.socket.send(fibre.data(truth, k, packages, rate, shift_s * SECOND))
+        ear.listen(lambda ear: ear.counts().get(0, 0) == 3000 + turn * 2900)
+    ear.end(number=signal.SIGTERM)
+    first = ear.frames[0][0]
+    for epoch_there, _, index, utc_ns, _, data in ear.frames:
+        k, shift_s = next((k, s) for s in (0, 3600, -3600) for k in [(utc_ns - BASE_NS - s * SECOND) * rate // SECOND]
+                          if 0 <= k < 3000)
+        assert np.array_equal(truth[:, k:k + len(data)].T, data), (k, shift_s)
+        assert (epoch_there, index - k) == {0: (first, 0), 3600: (first, 3600 * rate), -3600: (first + 1, -packages)}[shift_s]
+    assert "2 had a time far" in ear.said(), ear.said()
+    fibre.socket.close()
+
+
+def try_optodas_mistakes(folder):
+    fibre, over = Fibre(5, 10, 100), threading.Event()
+    answers = threading.Thread(target=lambda: [fibre.socket.poll(20) and fibre.socket.recv() for _ in iter(over.is_set, True)])
+    answers.start()  # the socket greets when it is asked for events
+    for words, where in ((["is not of the form", "FIRST-LAST"], "optodas://h"), (["is not of the form"], "optodas://h:"),
+                         (["is not of the form"], "optodas://h:x"), (["is not of the form"], "optodas://h:1/5"),
+                         (["is not of the form"], "optodas://h:1/5-4"), (["is not of the form"], "optodas://h:1/5-6:0"),
+                         (["is not of the form"], "optodas://h:1/5-6:1x"), (["is not of the form"], "optodas://h:1/-5-6"),
+                         (["channels 0 to 4"], f"optodas://127.0.0.1:{fibre.port}/0-5")):
+        done = subprocess.run([binaries / "sonar-feed", where, "--endpoint", f"ipc://{folder}/in", "--array-id", "1"],
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE_S)
+        assert done.returncode == 2 and all(word in done.stderr for word in words), (words, done)
+    over.set()
+    answers.join()
+    fibre.socket.close()
+
+
 for name in sys.argv[2:] or [name[4:] for name in dir() if name.startswith("try_")]:
     with tempfile.TemporaryDirectory(prefix="sonar-feed-") as place:
         globals()[f"try_{name}"](pathlib.Path(place))

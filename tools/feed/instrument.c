@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-static const instrument *const row[] = {&instrument_seedlink, &instrument_iclisten};
+static const instrument *const row[] = {&instrument_seedlink, &instrument_iclisten,
+                                        &instrument_optodas};
 
 const instrument *instrument_find(const char *where, const char **address) {
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {

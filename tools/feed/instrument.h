@@ -30,7 +30,7 @@ typedef struct instrument {
     void (*close)(void *self); /* NULL is allowed */
 } instrument;
 
-extern const instrument instrument_seedlink, instrument_iclisten;
+extern const instrument instrument_seedlink, instrument_iclisten, instrument_optodas;
 
 /* The row for what was typed, or NULL; *address: what follows the scheme. */
 const instrument *instrument_find(const char *where, const char **address);

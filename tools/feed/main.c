@@ -62,6 +62,7 @@ static const char usage[] =
     "Or an instrument, which tells type, rate and time:\n"
     "  seedlink://HOST[:PORT]/NET_STA_LOC_CHAN,...  seismic and infrasound channels\n"
     "  iclisten://HOST[:PORT],...                   icListen hydrophones\n"
+    "  optodas://HOST:PORT[/FIRST-LAST[:STEP]]      a fibre's channels, from 0\n"
     "  -f, --format TYPE    u8, s8, s16le, s24le, s32le, f32le, f64le or the same with be;\n"
     "                       default: as the header says. S16_LE, S24_3LE, S32_LE and FLOAT_LE\n"
     "                       are ALSA's names of some\n"
