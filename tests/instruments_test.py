@@ -476,6 +476,8 @@ def try_seedlink_jumps(folder):
         assert index.setdefault((epoch, shift), k - at) == k - at
         for c in range(data.shape[1]):
             assert np.array_equal(truth[first + c][k:k + len(data)], data[:, c]), (c, k, shift)
+    together = {epoch if utc_ns < BASE_NS + hour else "later" for epoch, _, _, utc_ns, _, data in ear.frames if data.shape[1] == 3}
+    assert together == {epochs[1], "later"}, (together, "after a jump a daemon goes on at once only with all channels")
     assert index[epochs[0], 0] - index[epochs[0], hour] == 3600 * rate, index
     counts, most = ear.counts(), 7 * 105  # only what came first after a jump is left out
     assert counts[0] >= 9000 - 2 * most and counts[1] == counts[2] == 9000, counts

@@ -49,6 +49,7 @@ typedef struct run {
     uint32_t *first_channel; /* [unit] */
     size_t most;             /* samples of a frame */
     uint64_t next;           /* index that would follow; UINT64_MAX: nothing has been sent */
+    bool jumped;             /* and no frame of all channels has been sent since */
 } run;
 
 static run feed; /* the handler of signals has to find the source */
@@ -72,7 +73,8 @@ static const char usage[] =
     "      --counter OFFSET:BYTES:be|le  where a datagram's number is: lost ones are noticed\n"
     "      --utc TIME       of the first sample, ISO 8601, the others by their number; 0:\n"
     "                       unknown; default: the time of arrival, with the source's drift\n"
-    "      --align S        that an instrument's channels wait for each other, s\n"
+    "      --align S        that an instrument's channels wait for each other (SeedLink: 60 s,\n"
+    "                       else 2 s)\n"
     "  -c, --config FILE    the daemon's configuration: array, fs, endpoint\n"
     "      --endpoint ADDRESS  where to connect to\n"
     "      --array-id N     of the array\n"
@@ -341,13 +343,14 @@ static sonar_code pump(run *r, sonar_error *err) {
 
 /* After a jump a daemon goes on at once only with a frame of all channels. */
 static sonar_code pass_units_on(run *r, const grid_piece *piece, sonar_error *err) {
-    const bool jump = r->next != UINT64_MAX && (piece->renewed || piece->index != r->next),
-               all = !memchr(r->absent, 1, r->grid.units);
+    const bool all = !memchr(r->absent, 1, r->grid.units);
+    r->jumped |= r->next != UINT64_MAX && (piece->renewed || piece->index != r->next);
+    const bool whole = r->jumped && all && r->grid.units > 1;
+    r->jumped &= !all;
+    r->next = piece->index + piece->samples;
     sim_stream_seek(&r->stream, piece->renewed, piece->index, piece->utc_ns, 0);
     turn_round(r, piece->samples);
-    r->next = piece->index + piece->samples;
-    return sim_stream_send_some(&r->stream, r->counts, piece->samples, r->absent,
-                                jump && all && r->grid.units > 1, err)
+    return sim_stream_send_some(&r->stream, r->counts, piece->samples, r->absent, whole, err)
                ? SONAR_OK
                : err->code;
 }
