@@ -95,7 +95,7 @@ static bool jump(grid *g, size_t unit, int64_t utc_ns) {
     }
     tally_note(g->tally, TALLY_JUMP, u->name,
                "its time jumps by %+.3f s; this piece is left out, and the stream goes there if "
-               "the next one and half of the channels agree",
+               "the next one does and more than half of the channels do",
                (double)(utc_ns - utc_of(g, u->end)) * 1e-9);
     u->jump_ns = utc_ns;
     return true;

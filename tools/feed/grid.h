@@ -8,8 +8,9 @@
  *
  * A piece that continues the one before by less than 0.75 of a sample follows it, since time stamps
  * are rounded and clocks drift; a single unit then tells the time, and of several the first that
- * came does. A piece that lies farther away than the buffer is left out; if the next one, or half
- * of the units, agree with it, the stream goes on there: later as a gap, earlier as a new stream.
+ * came does. A piece that lies farther away than the buffer is left out; if the next one is there,
+ * too, or one of another unit, and more than half of the units are, the stream goes on there: later
+ * as a gap, earlier as a new stream.
  */
 #ifndef FEED_GRID_H
 #define FEED_GRID_H
