@@ -222,6 +222,17 @@ typedef struct sonar_detection {
     unsigned rests_on;     /* bits 1 << sonar_detect_source, one for each row of that contact */
 } sonar_detection;
 
+/* ---- beams ----------------------------------------------------------------------------------- */
+
+enum { SONAR_BEAMS_MOST = 16, SONAR_BEAM_NAME = 24 };
+
+/* What a window's time series says of a beam, as of its last sample. */
+typedef struct sonar_beam_facts {
+    double az_deg;      /* in the scan's angles; NaN: unknown, and all samples are NaN */
+    double bearing_deg; /* as configured; NaN: the beam was not given by its bearing */
+    size_t missing;     /* samples that are NaN */
+} sonar_beam_facts;
+
 /* ---- navigation ------------------------------------------------------------------------------ */
 
 typedef enum sonar_nav_quantity {
@@ -345,6 +356,9 @@ typedef struct sonar_result {
     float music_most_sources;
     size_t music_bins; /* bins in which MUSIC has a subspace */
     double mvdr_modes; /* dominant modes, median over bins; 0 without mode rejection */
+    sonar_beam_facts beam[SONAR_BEAMS_MOST];
+    ptrdiff_t beam_begin; /* the time series' first sample, from first_sample */
+    double beam_gain_db;
     double missing_mean, missing_worst;
     bool underflow;       /* some powers are so small that they are 0 as floats */
     uint32_t frame_flags; /* SONAR_FRAME_* */
