@@ -20,7 +20,8 @@
 #include <zmq.h>
 
 enum { WANT = 0, HAVE = 1, PAIR = 2, TOPICS = SONAR_STATUS };
-static const uint32_t all_topics = SONAR_WANT(SONAR_STATUS) - 1;
+/* Without beam.audio, which the processor makes from samples, whatever the backend. */
+static const uint32_t all_topics = (SONAR_WANT(SONAR_STATUS) - 1) & ~SONAR_WANT(SONAR_BEAM_AUDIO);
 
 /* ---- what is tried --------------------------------------------------------------------------- */
 

@@ -32,6 +32,7 @@ static void write_text(char text[2048], const char *cbf_scan, const char *mvdr_s
              "lofar: {band_hz: [500, 1000]}\n"
              "mvdr: {band_hz: [600, 900], snapshots: 4, scan: %s, solver: jacobi, music: 1, "
              "white_noise_gain_db: -6}\n"
+             "beam: {az_deg: [90], bearing_deg: [10]}\n"
              "output: {high_water_mark: 1000}\n"
              "runtime: {threads: 1, backend: cpu}\n",
              SENSORS, FS, LENGTH, LENGTH, cbf_scan, mvdr_scan);
@@ -111,7 +112,7 @@ static const struct trial {
     {OPT_AMPLIFIER, "20", {{0}}},
     {OPT_FULL_SCALE_V, "10", {{0}}},
     {OPT_FULL_SCALE_COUNTS, "8388608", {{0}}},
-    {OPT_PHASE, "5", {{0}}},
+    {OPT_PHASE, "5", {{"beam.az_deg", NULL}, {"beam.bearing_deg", NULL}}},
     {OPT_DELAY, "10", {{0}}},
     {OPT_HEADING, "45", {{0}}},
     {OPT_ERROR_PHASE, "3", {{0}}},
@@ -151,6 +152,9 @@ static const struct trial {
     {OPT_DETECT_SEPARATION, "3", {{0}}},
     {OPT_DETECT_MARGIN, "2", {{0}}},
     {OPT_DETECT_MOST, "3", {{0}}},
+    {OPT_BEAM_AZ, "[30]", {{0}}},
+    {OPT_BEAM_BEARING, "[]", {{0}}},
+    {OPT_BEAM_RANGE, "100", {{0}}},
     {OPT_BEARING_REFERENCE, "true", {{0}}},
     {OPT_NAV_OFFSET, "5", {{0}}},
     {OPT_LOG_LEVEL, "error", {{0}}},

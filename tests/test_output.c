@@ -131,6 +131,7 @@ static const char *const axis_names[SONAR_SURFACES][2] = {
     [SONAR_ELEMENT_PSD] = {"channel", "frequency"},
     [SONAR_ELEMENT_MISSING] = {"channel"},
     [SONAR_ELEMENT_POSITION] = {"channel", "coordinate"},
+    [SONAR_BEAM_AUDIO] = {"beam", "time"},
     [SONAR_DETECTIONS] = {"none"},
     [SONAR_STATUS] = {"none"},
 };
@@ -140,15 +141,16 @@ static const size_t shapes[SONAR_SURFACES][2] = {
     [SONAR_MVDR_SPECTRUM] = {2, 5},     [SONAR_MVDR_NEARFIELD] = {3, 5},
     [SONAR_MUSIC_AZIMUTH] = {5},        [SONAR_ELEMENT_PSD] = {13, 11},
     [SONAR_ELEMENT_MISSING] = {13},     [SONAR_MVDR_EIGENVALUES] = {2, SCENE_MODES},
-    [SONAR_ELEMENT_POSITION] = {13, 3},
+    [SONAR_ELEMENT_POSITION] = {13, 3}, [SONAR_BEAM_AUDIO] = {2, 50},
 };
 static const char *const units[SONAR_SURFACES] = {
-    [SONAR_CBF_AZIMUTH] = "uPa^2",         [SONAR_CBF_NEARFIELD] = "uPa^2",
-    [SONAR_CBF_LOFAR] = "uPa^2/Hz",        [SONAR_MVDR_AZIMUTH] = "uPa^2",
-    [SONAR_MVDR_SPECTRUM] = "uPa^2/Hz",    [SONAR_MVDR_NEARFIELD] = "uPa^2",
-    [SONAR_ELEMENT_PSD] = "uPa^2/Hz",      [SONAR_ELEMENT_MISSING] = "1",
-    [SONAR_ELEMENT_POSITION] = "m",        [SONAR_DETECTIONS] = "uPa^2",
-    [SONAR_MVDR_EIGENVALUES] = "uPa^2/Hz", [SONAR_MUSIC_AZIMUTH] = "relative",
+    [SONAR_CBF_AZIMUTH] = "uPa^2",      [SONAR_CBF_NEARFIELD] = "uPa^2",
+    [SONAR_CBF_LOFAR] = "uPa^2/Hz",     [SONAR_MVDR_AZIMUTH] = "uPa^2",
+    [SONAR_MVDR_SPECTRUM] = "uPa^2/Hz", [SONAR_MVDR_NEARFIELD] = "uPa^2",
+    [SONAR_ELEMENT_PSD] = "uPa^2/Hz",   [SONAR_ELEMENT_MISSING] = "1",
+    [SONAR_ELEMENT_POSITION] = "m",     [SONAR_DETECTIONS] = "uPa^2",
+    [SONAR_BEAM_AUDIO] = "uPa",         [SONAR_MVDR_EIGENVALUES] = "uPa^2/Hz",
+    [SONAR_MUSIC_AZIMUTH] = "relative",
 };
 
 static bool is_mvdr(sonar_surface surface) {
@@ -178,10 +180,15 @@ static void check_axis(const cJSON *axis, const char *name, bool mvdr) {
         double bin_hz = mvdr ? 3.90625 : 0.9765625;
         cr_assert_eq(cJSON_GetObjectItem(axis, "start")->valuedouble, (mvdr ? 154 : 102) * bin_hz);
         cr_assert_eq(cJSON_GetObjectItem(axis, "step")->valuedouble, bin_hz);
-    } else if (strcmp(name, "channel") == 0 || strcmp(name, "coordinate") == 0) {
+    } else if (strcmp(name, "channel") == 0 || strcmp(name, "coordinate") == 0 ||
+               strcmp(name, "beam") == 0) {
         cr_assert(cJSON_IsNull(unit));
         cr_assert_eq(cJSON_GetObjectItem(axis, "start")->valuedouble, 0);
         cr_assert_eq(cJSON_GetObjectItem(axis, "step")->valuedouble, 1);
+    } else if (strcmp(name, "time") == 0) {
+        cr_assert_str_eq(unit->valuestring, "s");
+        cr_assert_eq(cJSON_GetObjectItem(axis, "start")->valuedouble, 0);
+        cr_assert_eq(cJSON_GetObjectItem(axis, "step")->valuedouble, 1.0 / 8000);
     } else if (strcmp(name, "mode") == 0) {
         cr_assert(cJSON_IsNull(unit));
         cr_assert_eq(cJSON_GetObjectItem(axis, "start")->valuedouble, 1);
@@ -250,17 +257,35 @@ static void check_music(const output_message *message) {
     expect_text(message, "\"music\":{\"counted\":true,\"median\":1.5,\"most\":3,\"bins\":2}");
 }
 
+/* It begins 8 samples, a millisecond, before the window. */
+static void check_series(const output_message *message) {
+    cr_assert_eq(number(message, "window_length"), SCENE_BEAM_SAMPLES);
+    expect_text(message, "\"utc_ns\":1763654400122456792,");
+    expect_text(message, "\"sample_index\":9007199254753273,");
+    expect_text(message, "\"range_m\":null,\"array_gain_db\":12.5,\"beams\":["
+                         "{\"name\":\"az71\",\"az_deg\":71,\"bearing_deg\":null,\"missing\":3},"
+                         "{\"name\":\"bearing130\",\"az_deg\":99.5,\"bearing_deg\":130,"
+                         "\"missing\":0}]");
+}
+
+static void check_window(const output_message *message) {
+    cr_assert_eq(number(message, "window_length"), 8192);
+    expect_text(message, "\"utc_ns\":1763654400123456792,");
+    expect_text(message, "\"sample_index\":9007199254753281,");
+}
+
 static void check_result(const output_message *message, sonar_surface surface) {
     const bool mvdr = is_mvdr(surface);
     cr_assert_eq(number(message, "window"), 3);
     cr_assert_eq(number(message, "sensors_used"), mvdr ? 124 : 126);
-    cr_assert_eq(number(message, "window_length"), 8192);
-    expect_text(message, "\"utc_ns\":1763654400123456792,");
-    expect_text(message, "\"sample_index\":9007199254753281,");
+    if (surface == SONAR_BEAM_AUDIO)
+        check_series(message);
+    else
+        check_window(message);
     expect_text(message, "\"epoch\":4294967295,");
     cr_assert_geq(number(message, "latency_us"), 0);
     cr_assert_eq(cJSON_GetObjectItem(field(message, "missing_share"), "mean")->valuedouble, 0);
-    if (surface == SONAR_DETECTIONS)
+    if (surface == SONAR_DETECTIONS || surface == SONAR_BEAM_AUDIO)
         expect_null(message, "snapshots");
     else
         cr_assert_eq(number(message, "snapshots"), mvdr ? 63.5 : 1);
@@ -284,7 +309,7 @@ static void check_result(const output_message *message, sonar_surface surface) {
 
 static void check_band(const output_message *message, sonar_surface surface) {
     if (surface == SONAR_ELEMENT_MISSING || surface == SONAR_ELEMENT_POSITION ||
-        surface == SONAR_STATUS) {
+        surface == SONAR_BEAM_AUDIO || surface == SONAR_STATUS) {
         expect_null(message, "band_hz");
         return;
     }

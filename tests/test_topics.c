@@ -10,8 +10,9 @@
 
 /* "[range][direction] ", "" for a topic without an array. */
 static void print_axes(const sonar_topic *topic, char *to, size_t bytes) {
-    static const char *const axis[] = {
-        "", "[channel]", "[range]", "[bin]", "[direction]", "[coordinate]", "[mode]"};
+    static const char *const axis[] = {"",       "[channel]",   "[range]",
+                                       "[bin]",  "[direction]", "[coordinate]",
+                                       "[mode]", "[beam]",      "[sample]"};
     snprintf(to, bytes, "%s%s", axis[topic->axis[0]], axis[topic->axis[1]]);
 }
 

@@ -268,6 +268,9 @@ static void check_topics(sonar_loader *l) {
         warn(l, OPT_TOPICS, NULL, "detections are not published while detections.enabled is false");
     if (!c->specs.cbf.ranges && c->output_topics & SONAR_WANT(SONAR_CBF_NEARFIELD))
         warn(l, OPT_TOPICS, NULL, "cbf.nearfield is not published without cbf.ranges_m");
+    if (!c->specs.beams && c->output_topics & SONAR_WANT(SONAR_BEAM_AUDIO))
+        warn(l, OPT_TOPICS, "beam.az_deg or beam.bearing_deg",
+             "beam.audio is not published without beams");
     if (c->specs.mvdr_enabled && !c->specs.mvdr.ranges &&
         c->output_topics & SONAR_WANT(SONAR_MVDR_NEARFIELD))
         warn(l, OPT_TOPICS, "mvdr.nearfield: true, and cbf.ranges_m",
@@ -288,6 +291,15 @@ static void check_mvdr_extras(sonar_loader *l) {
         warn(l, OPT_MVDR_NEARFIELD, NULL, "has no effect without cbf.ranges_m");
     if (c->specs.mvdr.music && !c->specs.mvdr_enabled)
         warn(l, OPT_MUSIC, NULL, "has no effect while mvdr.enabled is false");
+}
+
+static void check_beams(sonar_loader *l) {
+    const sonar_config *c = l->config;
+    const double exact_hz = SONAR_BEAM_SHARE * c->fs_hz / 2;
+    const sonar_option_id first = value(l, OPT_BEAM_AZ)->count ? OPT_BEAM_AZ : OPT_BEAM_BEARING;
+    if (c->specs.beams && band_top_hz(c, &c->cbf_band, c->specs.cbf.length) > exact_hz)
+        warn(l, first, NULL,
+             "beam.audio is exact up to %.6g Hz, and the CBF's band ends above that", exact_hz);
 }
 
 static void check_bearings(sonar_loader *l) {
@@ -394,6 +406,7 @@ void sonar_check_resolved(sonar_loader *l) {
     check_mvdr_extras(l);
     check_topics(l);
     check_bearings(l);
+    check_beams(l);
     if (c->specs.mvdr_enabled)
         check_mvdr(l);
 }

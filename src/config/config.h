@@ -14,6 +14,7 @@
 
 #include "sonar/sonar.h"
 
+#include "analysis/beam/beam.h"
 #include "cbf/cbf.h"
 #include "manifold/manifold.h"
 #include "status/specs.h"
@@ -118,6 +119,11 @@ typedef struct sonar_config {
     bool detect_enabled;
     double detect_threshold_db, detect_min_separation_deg, detect_range_margin_db;
     size_t detect_most;
+
+    /* beams with a time series; their number: specs.beams */
+    sonar_beam_look beam[SONAR_BEAMS_MOST];
+    char beam_name[SONAR_BEAMS_MOST][SONAR_BEAM_NAME];
+    double beam_range_m; /* INFINITY: far field */
 
     /* output */
     char *output_endpoint;
@@ -283,6 +289,8 @@ void sonar_config_describe(const sonar_config *config, FILE *to);
 /* docs/configuration.md from the table. */
 void sonar_config_write_reference(FILE *to);
 
+/* The spec of the beams' time series. */
+sonar_beam_spec sonar_config_beam(const sonar_config *config);
 /* The spec of the live parameters; arrays and text belong to the configuration. */
 sonar_params_spec sonar_config_params(const sonar_config *config);
 

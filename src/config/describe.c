@@ -22,10 +22,10 @@ enum { SENSORS_SHOWN = 64, ENDS_SHOWN = 8, UNUSUAL_SHOWN = 64 };
 /* Number of points off the grid that are evaluated at once. */
 enum { POINT_ROWS = 64 };
 
-/* Samples per channel: the window being read with the MVDR's lookback, one hop for each waiting
+/* Samples per channel: the window being read with its lookback, one hop for each waiting
  * window and for the one being filled, and room for channels that run ahead. */
 static double ring_samples(const sonar_config *c) {
-    return (double)(c->specs.mvdr_lookback + c->specs.window_length) +
+    return (double)(c->specs.lookback + c->specs.window_length) +
            (double)(c->ingest_queue_windows + 1) * (double)c->specs.hop +
            c->max_skew_ms * 1e-3 * c->fs_hz;
 }
@@ -105,6 +105,11 @@ static double element_bytes(const sonar_config *c) {
                fmin((double)c->specs.window_length, fmax(1024, 0.4 * c->fs_hz));
 }
 
+static double beam_bytes(const sonar_config *c) {
+    const sonar_beam_spec spec = sonar_config_beam(c);
+    return c->specs.beams ? sonar_beam_bytes(&spec, c->threads) : 0;
+}
+
 /* The recorder's buffer of data that wait for the disk. */
 static double record_bytes(const sonar_config *c) {
     return c->record_what ? (double)c->record_buffer_mib * 1048576 : 0;
@@ -113,8 +118,8 @@ static double record_bytes(const sonar_config *c) {
 size_t sonar_config_memory_bytes(const sonar_config *config) {
     const double bytes =
         ring_bytes(config) + transform_bytes(config) + manifold_bytes(config) + cbf_bytes(config) +
-        mvdr_bytes(config) + result_bytes(config) + element_bytes(config) + record_bytes(config) +
-        bearing_bytes(config, &config->cbf_scan) +
+        mvdr_bytes(config) + result_bytes(config) + element_bytes(config) + beam_bytes(config) +
+        record_bytes(config) + bearing_bytes(config, &config->cbf_scan) +
         (config->specs.mvdr_enabled ? bearing_bytes(config, &config->mvdr_scan) : 0);
     return bytes < 1e18 ? (size_t)bytes : (size_t)1e18;
 }
@@ -455,6 +460,12 @@ static void describe_recording(const sonar_config *c, FILE *to) {
         line(to, "", "%s a day", scaled(bytes, a_day));
 }
 
+static void describe_beams(const sonar_config *c, FILE *to) {
+    if (c->specs.beams)
+        line(to, "beams", "%zu with a time series, exact up to %.6g Hz", c->specs.beams,
+             SONAR_BEAM_SHARE * c->fs_hz / 2);
+}
+
 void sonar_config_describe(const sonar_config *config, FILE *to) {
     line(to, "configuration", "%s", config->settings->file);
     line(to, "", "%s", config->digest);
@@ -463,6 +474,7 @@ void sonar_config_describe(const sonar_config *config, FILE *to) {
     describe_windows(config, to);
     describe_mvdr(config, to);
     describe_path(config, to);
+    describe_beams(config, to);
     describe_security(config, to);
     describe_recording(config, to);
     describe_memory(config, to);

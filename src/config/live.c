@@ -222,6 +222,9 @@ enum group {
     CBF_BAND_GROUP,
     LOFAR_BAND_GROUP,
     MVDR_BAND_GROUP,
+    BEAM_GROUP,
+    SPEED_GROUP,
+    DELAY_GROUP,
     GROUPS,
     NO_GROUP = GROUPS /* always fits */
 };
@@ -236,7 +239,10 @@ static const struct {
                     [MUSIC_GROUP] = {OPT_MUSIC, OPT_MUSIC},
                     [CBF_BAND_GROUP] = {OPT_CBF_BAND_HZ, OPT_CBF_BAND_BINS},
                     [LOFAR_BAND_GROUP] = {OPT_LOFAR_BAND_HZ, OPT_LOFAR_BAND_BINS},
-                    [MVDR_BAND_GROUP] = {OPT_MVDR_BAND_HZ, OPT_MVDR_BAND_BINS}};
+                    [MVDR_BAND_GROUP] = {OPT_MVDR_BAND_HZ, OPT_MVDR_BAND_BINS},
+                    [BEAM_GROUP] = {OPT_BEAM_AZ, OPT_BEAM_BEARING},
+                    [SPEED_GROUP] = {OPT_SOUND_SPEED, OPT_SOUND_SPEED},
+                    [DELAY_GROUP] = {OPT_DELAY, OPT_DELAY}};
 
 static bool lies_within(const sonar_band *inner, const sonar_band *outer) {
     return inner->first_bin >= outer->first_bin &&
@@ -302,6 +308,20 @@ static enum group extras_misfit(const sonar_config *made, const sonar_config *b,
     return NO_GROUP;
 }
 
+/* The group of an option for which the beams' time series have too little room. */
+static enum group beam_misfit(const sonar_config *made, const sonar_config *b, char why[160]) {
+    if (b->specs.beams > made->specs.beams) {
+        snprintf(why, 160, "%zu beams do not fit buffers for %zu", b->specs.beams,
+                 made->specs.beams);
+        return BEAM_GROUP;
+    }
+    if (b->specs.beam_delay <= made->specs.beam_reach)
+        return NO_GROUP;
+    snprintf(why, 160, "beams need delays of %zu samples, and there is room for %zu",
+             b->specs.beam_delay, made->specs.beam_reach);
+    return b->sound_speed_mps < made->sound_speed_mps ? SPEED_GROUP : DELAY_GROUP;
+}
+
 static enum group misfit(const sonar_config *made, const sonar_config *b, char why[160]) {
     if (made->cbf_scan.cone != b->cbf_scan.cone || made->geometry.extent != b->geometry.extent) {
         snprintf(why, 160, "the remaining sensors form another kind of array");
@@ -322,7 +342,8 @@ static enum group misfit(const sonar_config *made, const sonar_config *b, char w
                  made->specs.cbf.ranges);
         return RANGE_GROUP;
     }
-    const enum group group = made->specs.mvdr_enabled ? extras_misfit(made, b, why) : NO_GROUP;
+    enum group group = made->specs.mvdr_enabled ? extras_misfit(made, b, why) : NO_GROUP;
+    group = group != NO_GROUP ? group : beam_misfit(made, b, why);
     return group != NO_GROUP ? group : band_misfit(made, b, why);
 }
 

@@ -474,6 +474,19 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
          .fallback = "16",
          .help = "Largest number of peaks published per spectrum. The strongest come first."},
 
+    [OPT_BEAM_AZ] = {"beam.az_deg", LIVE, .type = SONAR_TYPE_REALS, .unit = "deg", .low = -360,
+                     .high = 360, .most = SONAR_BEAMS_MOST, .fallback = "[]",
+                     .help = "Beams whose time series beam.audio has, as angles of the CBF's scan. "
+                             "A change while the daemon runs may not add beams to those of the "
+                             "start."},
+    [OPT_BEAM_BEARING] = {"beam.bearing_deg", LIVE, .type = SONAR_TYPE_REALS, .unit = "deg",
+                          .low = 0, .high = 360, .most = SONAR_BEAMS_MOST, .fallback = "[]",
+                          .help = "More beams, as true bearings: they follow the heading."},
+    [OPT_BEAM_RANGE] = {"beam.range_m", LIVE, AT(beam_range_m), POSITIVE("m", 1e7),
+                        .computed = "far field",
+                        .help = "Range at which these beams are focused, as cbf.range_reference "
+                                "says."},
+
     [OPT_OUTPUT_ENDPOINT] = {"output.endpoint", AT(output_endpoint), .type = SONAR_TYPE_ENDPOINT,
                              .fallback = "tcp://127.0.0.1:5556",
                              .help = "Endpoint at which results are published. Beyond loopback "

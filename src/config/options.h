@@ -112,6 +112,9 @@ typedef enum sonar_option_id {
     OPT_DETECT_SEPARATION,
     OPT_DETECT_MARGIN,
     OPT_DETECT_MOST,
+    OPT_BEAM_AZ,
+    OPT_BEAM_BEARING,
+    OPT_BEAM_RANGE,
     OPT_OUTPUT_ENDPOINT,
     OPT_TOPICS,
     OPT_OUTPUT_HWM,
@@ -298,6 +301,8 @@ bool sonar_resolve_directions(sonar_loader *loader);
 /* Ranges of the near field; `lambda` is the shortest wavelength of the CBF's band. False after
  * reporting; config->specs.cbf.ranges then counts only ranges that are set. */
 bool sonar_resolve_ranges(sonar_loader *loader, double lambda);
+/* beams with a time series, once directions are resolved: */
+bool sonar_resolve_beams(sonar_loader *loader);
 /* Checks rules between endpoints and keys; reads the keys if loader->with_keys. */
 void sonar_check_security(sonar_loader *loader);
 /* Completes the specifications of the stages with values that depend on others: bins, bands,

@@ -91,6 +91,10 @@ sonar_code sonar_config_part_create(const sonar_config *whole, const sonar_rank_
             err, SONAR_EINVAL, "cluster.ranks",
             "mpirun has started %zu ranks, but the configuration has channels for %zu", ranks,
             whole->cluster_ranks);
+    if (whole->specs.beams && ranks > 1)
+        return sonar_fail(err, SONAR_EINVAL, "beam",
+                          "several ranks have no time series of beams: beam.az_deg and "
+                          "beam.bearing_deg need one process with all sensors");
     sonar_config_block(whole, rank, ranks, &first, &end);
     const size_t sensors = count_sensors(whole, first, end, &used);
     if (!used)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Makes the configuration from the values, in the order in which options depend on one another: the
- * daemon's own options, then array.c, transforms.c, directions.c, and last specs.c and check.c.
- * Called by load.c after the file is read. */
+ * daemon's own options, then array.c, transforms.c, directions.c, beams.c, and last specs.c and
+ * check.c. Called by load.c after the file is read. */
 #include "config/access.h"
 
 #include "core/core.h"
@@ -284,6 +284,8 @@ void sonar_resolve(sonar_loader *l) {
     resolve_record(l);
     resolve_cluster(l);
     if (!sonar_resolve_directions(l))
+        return;
+    if (!sonar_resolve_beams(l))
         return;
     sonar_resolve_specs(l->config);
     sonar_check_resolved(l);

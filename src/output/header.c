@@ -13,6 +13,8 @@ static const char *unit_of(const sonar_output_spec *spec, sonar_quantity quantit
         return "m";
     case SONAR_QUANTITY_PSEUDO:
         return "relative";
+    case SONAR_QUANTITY_PRESSURE:
+        return calibrated ? "uPa" : "counts";
     case SONAR_QUANTITY_POWER:
         return spec->relative ? "relative" : calibrated ? "uPa^2" : "counts^2";
     case SONAR_QUANTITY_DENSITY:
@@ -33,6 +35,8 @@ int sonar_header_shape(const sonar_output_spec *spec, sonar_surface surface, siz
         .mvdr_bins = spec->mvdr_bins,
         .mvdr_ranges = spec->mvdr_ranges,
         .mvdr_modes = spec->mvdr_modes,
+        .beams = spec->beams,
+        .beam_samples = spec->beam_samples,
         .off = spec->music ? 0 : SONAR_WANT(SONAR_MUSIC_AZIMUTH),
     };
     return sonar_topic_shape(surface, &extents, shape);
@@ -99,6 +103,15 @@ static void axis_coordinate(const json *axes) {
     axis_steps(axes, "coordinate", NULL, 0, 1);
 }
 
+static void axis_beam(const json *axes) {
+    axis_steps(axes, "beam", NULL, 0, 1);
+}
+
+/* From the message's first sample. */
+static void axis_sample(const json *axes, double fs_hz) {
+    axis_steps(axes, "time", "s", 0, 1 / fs_hz);
+}
+
 /* Topics without an array have shape [0] and an axis to match, so that a reader that treats all
  * topics alike gets an empty array. */
 static void axis_none(const json *axes) {
@@ -126,6 +139,12 @@ static void append_axis(const json *axes, const sonar_output_spec *spec, sonar_s
         break;
     case SONAR_AXIS_MODE:
         axis_mode(axes);
+        break;
+    case SONAR_AXIS_BEAM:
+        axis_beam(axes);
+        break;
+    case SONAR_AXIS_SAMPLE:
+        axis_sample(axes, spec->fs_hz);
         break;
     case SONAR_AXIS_NONE:
         break;

@@ -23,13 +23,17 @@ double sonar_header_heading(const sonar_result *result, sonar_surface surface) {
     return is_mvdr(surface) ? mvdr_heading(result) : result->params.heading_deg;
 }
 
-/* Which samples it covers. */
-static void put_position(const json *root, const sonar_result *result) {
+/* Which samples it covers. A time series covers others than the window whose result it is. */
+static void put_position(const json *root, const sonar_output_spec *spec, sonar_surface surface,
+                         const sonar_result *result) {
+    const bool series = surface == SONAR_BEAM_AUDIO;
+    const int64_t behind = series ? result->beam_begin : 0;
+    const int64_t behind_ns = (int64_t)llrint((double)behind / spec->fs_hz * 1e9);
     put_uint(root, "window", result->window);
-    put_uint(root, "sample_index", result->first_sample);
-    put_uint(root, "window_length", result->window_length);
+    put_int(root, "sample_index", (int64_t)result->first_sample + behind);
+    put_uint(root, "window_length", series ? spec->beam_samples : result->window_length);
     put_uint(root, "epoch", result->epoch);
-    put_utc(root, "utc_ns", result->utc_ns);
+    put_utc(root, "utc_ns", result->utc_ns ? result->utc_ns + behind_ns : 0);
 }
 
 /* How the spectrum was resampled from the scan's directions to true bearings; null if it was
@@ -189,6 +193,22 @@ static void put_detections(const json *root, const sonar_result *result) {
         put_detection(&list, &result->detection[i]);
 }
 
+/* ---- time series ----------------------------------------------------------------------------- */
+
+static void put_beams(const json *root, const sonar_output_spec *spec, const sonar_result *result) {
+    put_number(root, "range_m", spec->beam_range_m);
+    put_number(root, "array_gain_db", result->beam_gain_db);
+    json list = put_array(root, "beams");
+    for (size_t i = 0; i < spec->beams; i++) {
+        const sonar_beam_facts *facts = &result->beam[i];
+        json item = append_object(&list);
+        put_string(&item, "name", spec->beam_name[i]);
+        put_number(&item, "az_deg", facts->az_deg);
+        put_number(&item, "bearing_deg", facts->bearing_deg);
+        put_uint(&item, "missing", facts->missing);
+    }
+}
+
 /* ---- whole ----------------------------------------------------------------------------------- */
 
 /* What the surface was computed from: heading, time, number of sensors and snapshots. */
@@ -202,7 +222,7 @@ static void put_basis(const json *root, const sonar_output_spec *spec, sonar_sur
     sonar_header_put_band(root, spec, surface);
     put_uint(root, "sensors_used", mvdr ? params->mvdr_sensors_used : params->sensors_used);
     const double snapshots = mvdr ? result->mvdr_snapshots : result->cbf_snapshots;
-    put_number(root, "snapshots", list ? NAN : snapshots);
+    put_number(root, "snapshots", list || surface == SONAR_BEAM_AUDIO ? NAN : snapshots);
 }
 
 /* How to interpret its levels. */
@@ -240,7 +260,7 @@ char *sonar_header_result(const sonar_output_spec *spec, sonar_surface surface, 
     bool failed = false;
     json root = {cJSON_CreateObject(), &failed};
     sonar_header_put_identity(&root, spec, surface, seq);
-    put_position(&root, result);
+    put_position(&root, spec, surface, result);
     sonar_header_put_layout(&root, spec, surface, &result->params, axes, bearings);
     sonar_header_put_bearings(&root, spec, surface, &result->params, bearings,
                               sonar_header_heading(result, surface));
@@ -256,5 +276,7 @@ char *sonar_header_result(const sonar_output_spec *spec, sonar_surface surface, 
         put_adaptive(&root, spec, result);
     if (list)
         put_detections(&root, result);
+    if (surface == SONAR_BEAM_AUDIO)
+        put_beams(&root, spec, result);
     return finish(&root);
 }

@@ -56,9 +56,12 @@ typedef struct sonar_output_spec {
     double cbf_bin_hz, mvdr_bin_hz; /* bin widths */
     size_t cbf_first_bin, cbf_bins; /* rows of cbf.lofar and columns of element.psd */
     size_t mvdr_first_bin, mvdr_bins, mvdr_modes;
-    double white_noise_gain_db; /* mvdr.white_noise_gain_db; 0: no limit */
-    int music;                  /* number of MUSIC's sources in a bin; 0: off, -1: estimated */
-    const char *source_count;   /* "mdl", "random_matrix"; NULL: not estimated */
+    size_t beams, beam_samples;               /* rows and columns of beam.audio */
+    const char (*beam_name)[SONAR_BEAM_NAME]; /* [beams] */
+    double beam_range_m;                      /* NaN: far field */
+    double white_noise_gain_db;               /* mvdr.white_noise_gain_db; 0: no limit */
+    int music;                /* number of MUSIC's sources in a bin; 0: off, -1: estimated */
+    const char *source_count; /* "mdl", "random_matrix"; NULL: not estimated */
     double cbf_band_hz[2], mvdr_band_hz[2]; /* of the first and the last bin */
     sonar_output_tap tap;
 } sonar_output_spec;

@@ -219,6 +219,7 @@ static const struct {
     {"computing delays and weights", make_version},
     {NULL, make_nav},
     {NULL, sonar_mask_create},
+    {NULL, sonar_beams_create},
     {NULL, sonar_record_create},
     {"allocating the ring of samples", sonar_pipeline_make_ingest},
     {"planning the transforms", make_engine},
@@ -301,6 +302,7 @@ bool sonar_pipeline_destroy_within(sonar_pipeline *p, int timeout_ms) {
         p->choice.backend->buffer_destroy(&p->ring);
     sonar_pipeline_free_buffers(p);
     sonar_mask_destroy(p);
+    sonar_beam_destroy(p->beam);
     sonar_nav_destroy(p->nav);
     sonar_live_destroy(p);
     sonar_ranks_destroy(p);

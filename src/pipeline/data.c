@@ -207,13 +207,15 @@ static sonar_code process(sonar_pipeline *p, const struct turn *turn, bool *canc
         sonar_live_lend(p, turn->result);
         sonar_navigate_window(p, window, turn->result);
     }
-    const sonar_engine_job job = {.window = turn->samples ? turn->samples : window,
-                                  .params = p->live->params,
-                                  .outputs =
-                                      sonar_pipeline_needed(p->live->plan->config, turn->wanted),
-                                  .surface = turn->result ? turn->result->surface : NULL,
-                                  .absent = !turn->samples,
-                                  .lookback = window->lookback};
+    const sonar_engine_job job = {
+        .window = turn->samples ? turn->samples : window,
+        .params = p->live->params,
+        .outputs = sonar_pipeline_needed(p->live->plan->config, turn->wanted),
+        .surface = turn->result ? turn->result->surface : NULL,
+        .absent = !turn->samples,
+        .lookback = sonar_min_size(window->lookback, p->config->specs.mvdr_lookback)};
+    if (turn->result && job.outputs & SONAR_WANT(SONAR_BEAM_AUDIO))
+        sonar_beams_run(p, window, turn->result);
     const int64_t began = sonar_monotonic_ns();
     if (!code)
         code = sonar_engine_run(p->engine, &job, err);

@@ -141,7 +141,7 @@ static sonar_ingest_spec ingest_spec(const sonar_pipeline *p, const uint8_t *cha
         .fs_hz = c->fs_hz,
         .window_length = c->specs.window_length,
         .hop = c->specs.hop,
-        .lookback = c->specs.mvdr_lookback,
+        .lookback = c->specs.lookback,
         .queue_windows = c->ingest_queue_windows,
         .overload = c->overload,
         /* with ranks the share of the whole array decides (ranks.c) */
@@ -218,6 +218,10 @@ sonar_output_spec sonar_pipeline_output_spec(const sonar_pipeline *p, const sona
         .cbf_bin_hz = c->fs_hz / (double)c->specs.cbf.length,
         .cbf_first_bin = c->lofar_band.first_bin,
         .cbf_bins = c->lofar_band.bins,
+        .beams = c->specs.beams,
+        .beam_samples = c->specs.hop,
+        .beam_name = c->beam_name,
+        .beam_range_m = isfinite(c->beam_range_m) ? c->beam_range_m : NAN,
     };
     band_of(&c->cbf_band, spec.cbf_bin_hz, spec.cbf_band_hz);
     if (c->specs.mvdr_enabled) {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Shared by the pipeline's own files. create.c creates a pipeline, with ends.c for its connections;
  * pipeline.c starts, watches and stops it (progress.c serves a watchdog). data.c is the data
- * thread: it takes results from results.c, headings from navigate.c and contacts from detections.c,
- * measures elements (mask.c), records where its time goes (latency.c) and remakes the engine
- * (recover.c, train.c). live.c has the versions of the values that change; record.c feeds the
- * recorder. With several ranks, ranks.c has the data thread's rounds and propose.c the content of
- * the letters by which all ranks adopt a change; src/ranks has the exchange and its rules. */
+ * thread: it takes results from results.c, headings from navigate.c, time series from beams.c and
+ * contacts from detections.c, measures elements (mask.c), records where its time goes (latency.c)
+ * and remakes the engine (recover.c, train.c). live.c has the versions of the values that change;
+ * record.c feeds the recorder. With several ranks, ranks.c has the data thread's rounds and
+ * propose.c the content of the letters by which all ranks adopt a change; src/ranks has the
+ * exchange and its rules. */
 #ifndef SONAR_PIPELINE_INTERNAL_H
 #define SONAR_PIPELINE_INTERNAL_H
 
@@ -17,6 +18,7 @@
 #include "core/core.h"
 #include "detect/detect.h"
 #include "detect/sides.h"
+#include "analysis/beam/beam.h"
 #include "elements/elements.h"
 #include "ingest/ingest.h"
 #include "net/net.h"
@@ -223,6 +225,7 @@ struct sonar_pipeline {
         *kept; /* data thread: the window whose samples are still to be measured; or NULL */
     sonar_elements *judged; /* `elements`, or on the root of several ranks those of the whole array;
                                NULL: on other ranks */
+    sonar_beam *beam;       /* NULL: no beam has a time series */
     sonar_nav *nav;
     int64_t window_middle_ns; /* UTC of the middle of the window in work, data thread */
 
@@ -383,8 +386,15 @@ void sonar_pipeline_read_times(sonar_pipeline *pipeline, sonar_status *status);
 void sonar_navigate_window(sonar_pipeline *pipeline, const sonar_window *window,
                            sonar_result *result);
 void sonar_navigate_mvdr(sonar_pipeline *pipeline, sonar_result *result);
+/* The heading at a sample of the window in work, counted from its first one; NaN: unknown. Data
+ * thread; after sonar_navigate_window. */
+double sonar_navigate_at(sonar_pipeline *pipeline, const sonar_result *result, ptrdiff_t sample);
 /* For status. Control thread. */
 void sonar_navigate_tick(sonar_pipeline *pipeline, sonar_status *status);
+/* beams.c: the beams' time series, if any are configured; of a window whose facts are there. Data
+ * thread. */
+sonar_code sonar_beams_create(sonar_pipeline *pipeline, sonar_error *err);
+void sonar_beams_run(sonar_pipeline *pipeline, const sonar_window *window, sonar_result *result);
 /* record.c: creates the recorder if one is configured; where its samples and messages come from;
  * starts its thread. */
 sonar_code sonar_record_create(sonar_pipeline *pipeline, sonar_error *err);

@@ -49,6 +49,15 @@ void sonar_navigate_mvdr(sonar_pipeline *p, sonar_result *result) {
         result->mvdr_heading_deg = heading_at(p, p->live->plan->config, middle_ns, &navigated);
 }
 
+double sonar_navigate_at(sonar_pipeline *p, const sonar_result *result, ptrdiff_t sample) {
+    bool navigated;
+    const double from_middle = (double)sample - 0.5 * (double)result->window_length;
+    return result->navigated
+               ? heading_at(p, p->live->plan->config,
+                            p->window_middle_ns + duration_ns(p, from_middle), &navigated)
+               : result->params.heading_deg;
+}
+
 void sonar_navigate_tick(sonar_pipeline *p, sonar_status *status) {
     sonar_nav_read(p->nav, sonar_utc_ns(), &status->navigation);
     bool navigated;

@@ -13,6 +13,8 @@ int sonar_specs_surface(const sonar_specs *specs, sonar_surface surface, size_t 
         .mvdr_bins = specs->mvdr_enabled ? specs->mvdr.bins : 0,
         .mvdr_ranges = specs->mvdr_enabled ? specs->mvdr.ranges : 0,
         .mvdr_modes = specs->mvdr_enabled ? sonar_mvdr_modes(&specs->mvdr) : 0,
+        .beams = specs->beams,
+        .beam_samples = specs->hop,
         .off = specs->mvdr.music ? 0 : SONAR_WANT(SONAR_MUSIC_AZIMUTH),
     };
     return sonar_topic_shape(surface, &extents, shape);

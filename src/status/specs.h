@@ -13,6 +13,10 @@ typedef struct sonar_specs {
     bool own_mvdr_dft;    /* the MVDR's snapshots come from a DFT of their own */
     size_t mvdr_hop;      /* between the MVDR's snapshots */
     size_t mvdr_lookback; /* samples before a window in which one of its snapshots may begin */
+    size_t beams;         /* with a time series each */
+    size_t beam_delay;    /* samples: the largest delay that steers a beam, in either direction */
+    size_t beam_reach;    /* the same with room for other sound speeds; that of the start holds */
+    size_t lookback;      /* samples before a window that something reads */
     sonar_dft_spec dft, mvdr_dft;
     sonar_cbf_spec cbf;
     sonar_mvdr_spec mvdr; /* valid if the MVDR is enabled */

@@ -43,6 +43,10 @@ static size_t length_of(sonar_axis axis, bool mvdr, const sonar_extents *e) {
         return 3;
     case SONAR_AXIS_MODE:
         return e->mvdr_modes;
+    case SONAR_AXIS_BEAM:
+        return e->beams;
+    case SONAR_AXIS_SAMPLE:
+        return e->beam_samples;
     case SONAR_AXIS_NONE:
         break;
     }

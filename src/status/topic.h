@@ -17,7 +17,9 @@ typedef enum sonar_axis {
     SONAR_AXIS_BIN,
     SONAR_AXIS_DIRECTION,
     SONAR_AXIS_COORDINATE, /* forward, right, down */
-    SONAR_AXIS_MODE        /* eigenvalues, the largest first */
+    SONAR_AXIS_MODE,       /* eigenvalues, the largest first */
+    SONAR_AXIS_BEAM,       /* those of the option `beam` */
+    SONAR_AXIS_SAMPLE      /* of a beam's time series */
 } sonar_axis;
 
 typedef enum sonar_quantity {
@@ -25,6 +27,7 @@ typedef enum sonar_quantity {
     SONAR_QUANTITY_SHARE,
     SONAR_QUANTITY_LENGTH,
     SONAR_QUANTITY_PSEUDO,
+    SONAR_QUANTITY_PRESSURE,
     SONAR_QUANTITY_POWER,
     SONAR_QUANTITY_DENSITY
 } sonar_quantity;
@@ -61,6 +64,7 @@ typedef struct sonar_extents {
     size_t channels, ranges;
     size_t cbf_directions, cbf_bins; /* bins: those of cbf.lofar */
     size_t mvdr_directions, mvdr_bins, mvdr_ranges, mvdr_modes;
+    size_t beams, beam_samples;
     uint32_t off; /* SONAR_WANT bits of surfaces that an option switches off */
 } sonar_extents;
 

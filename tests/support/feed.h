@@ -12,7 +12,7 @@ enum {
     FEED_LENGTH = 128,
     FEED_HOP = 64,
     FEED_FRAME = 8,
-    FEED_TOPICS = SONAR_SURFACES - 3 /* all except status, mvdr.nearfield and music.azimuth */
+    FEED_TOPICS = SONAR_SURFACES - 4 /* all but status, mvdr.nearfield, music.azimuth, beam.audio */
 };
 enum { FEED_PATIENCE_S = 100 }; /* race checkers are slow */
 

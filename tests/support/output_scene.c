@@ -21,6 +21,8 @@ static void make_scan(sonar_scan *scan, size_t count, double *az_deg) {
                          .axis_depression_deg = -7.5};
 }
 
+static const char beam_name[SCENE_BEAMS][SONAR_BEAM_NAME] = {"az71", "bearing130"};
+
 void output_scene_make(output_scene *scene, void *zmq_context, const char *endpoint) {
     memset(scene, 0, sizeof *scene);
     make_scan(&scene->cbf, SCENE_CBF_DIRECTIONS, scene->cbf_az);
@@ -53,6 +55,10 @@ void output_scene_make(output_scene *scene, void *zmq_context, const char *endpo
                                       .mvdr_first_bin = 154,
                                       .mvdr_bins = SCENE_MVDR_BINS,
                                       .mvdr_modes = SCENE_MODES,
+                                      .beams = SCENE_BEAMS,
+                                      .beam_samples = SCENE_BEAM_SAMPLES,
+                                      .beam_name = beam_name,
+                                      .beam_range_m = NAN,
                                       .source_count = "random_matrix",
                                       .white_noise_gain_db = -3,
                                       .music = SONAR_MODES_COUNTED,
@@ -102,6 +108,9 @@ void output_scene_fill(output_scene *scene, size_t index, uint64_t window) {
                              .music_sources = 1.5,
                              .music_most_sources = 3,
                              .music_bins = 2,
+                             .beam = {{71, NAN, 3}, {99.5, 130, 0}},
+                             .beam_begin = -8,
+                             .beam_gain_db = 12.5,
                              .arrival_ns = sonar_monotonic_ns()};
     fill_surface(scene, index, SONAR_CBF_AZIMUTH, 1, SCENE_CBF_DIRECTIONS, 0);
     fill_surface(scene, index, SONAR_CBF_NEARFIELD, 2, SCENE_RANGES, SCENE_CBF_DIRECTIONS);
@@ -114,6 +123,7 @@ void output_scene_fill(output_scene *scene, size_t index, uint64_t window) {
     fill_surface(scene, index, SONAR_ELEMENT_PSD, 2, SCENE_CHANNELS, SCENE_CBF_BINS);
     fill_surface(scene, index, SONAR_ELEMENT_MISSING, 1, SCENE_CHANNELS, 0);
     fill_surface(scene, index, SONAR_ELEMENT_POSITION, 2, SCENE_CHANNELS, 3);
+    fill_surface(scene, index, SONAR_BEAM_AUDIO, 2, SCENE_BEAMS, SCENE_BEAM_SAMPLES);
 }
 
 void *output_subscriber(void *zmq_context, const char *endpoint, const char *topic) {

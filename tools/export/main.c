@@ -8,8 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "beams.h"
 #include "config/config.h"
 #include "core/core.h"
+#include "messages.h"
 #include "program.h"
 #include "sink.h"
 #include "stream.h"
@@ -23,8 +25,9 @@ typedef struct options {
 
 typedef struct run {
     options options;
-    sonar_config *config; /* NULL: writes counts */
-    sim_recording *recording;
+    sonar_config *config;     /* NULL: writes counts */
+    sim_recording *recording; /* NULL: `beams` are exported */
+    export_beams *beams;
     sim_recording_info info; /* about the output */
     export_sink *sink;
     size_t piece;         /* samples written at a time */
@@ -36,9 +39,10 @@ typedef struct run {
 static const char usage[] =
     "Usage: sonar-export RECORDING OUTPUT [options]\n"
     "RECORDING: as sonar-replay takes it: raw samples with a .json beside them, SigMF, WAV, "
-    "RF64, HDF5...\n"
+    "RF64, HDF5...; or messages of beam.audio that sonard recorded (.sonar-spectra): its beams\n"
     "OUTPUT: NAME.wav or NAME.rf64, RF64 beyond 4 GB; NAME.h5 or NAME.hdf5, HDF5 as Acoular reads "
-    "it\n"
+    "it. Beams are pascals, or counts without calibration; as sound they are without offset and\n"
+    "as loud as possible\n"
     "  -c, --config FILE  write pascals, by the calibration of this configuration; default: "
     "counts\n"
     "      --start S      skip the first S seconds\n"
@@ -105,6 +109,22 @@ static sonar_code read_calibration(run *r, sonar_error *err) {
     return SONAR_OK;
 }
 
+static sonar_code open_beams(run *r, sonar_error *err) {
+    const options *o = &r->options;
+    if (o->config)
+        return sonar_fail(err, SONAR_EINVAL, o->recording, "beams are calibrated already");
+    const sonar_code code = export_beams_open(o->recording, &r->beams, &r->info, err);
+    if (code)
+        return code;
+    const double all = (double)r->info.frames;
+    r->first = (uint64_t)fmin(all, rint(o->start_s * r->info.fs_hz));
+    r->end = (uint64_t)fmin(all, (double)r->first + rint(o->duration_s * r->info.fs_hz));
+    r->info.frames = r->end - r->first;
+    return r->info.frames
+               ? SONAR_OK
+               : sonar_fail(err, SONAR_EINVAL, o->recording, "nothing lies between start and end");
+}
+
 static sonar_code open_recording(run *r, sonar_error *err) {
     const options *o = &r->options;
     sonar_code code = sim_recording_open(o->recording, &r->recording, err);
@@ -156,9 +176,17 @@ static sonar_code copy(run *r, sonar_error *err) {
     return SONAR_OK;
 }
 
+static bool is_sound(const run *r) {
+    const char *dot = strrchr(r->options.to, '.');
+    return !strcasecmp(dot, ".wav") || !strcasecmp(dot, ".rf64");
+}
+
 static sonar_code write_all(run *r, sonar_error *err) {
     sonar_error second = {0};
-    const sonar_code code = copy(r, err), end = r->sink->finish(r->sink, &second);
+    const sonar_code code =
+        r->beams ? export_beams_copy(r->beams, r->first, r->end, is_sound(r), r->sink, err)
+                 : copy(r, err);
+    const sonar_code end = r->sink->finish(r->sink, &second);
     if (!code && end)
         *err = second;
     if (code || end)
@@ -170,7 +198,8 @@ static int run_all(run *r) {
     sonar_error err = {0};
     if (r->options.config && !sim_load_config(r->options.config, &r->config))
         return SIM_STREAM_WRONG_USAGE;
-    sonar_code code = open_recording(r, &err);
+    sonar_code code =
+        messages_is(r->options.recording) ? open_beams(r, &err) : open_recording(r, &err);
     if (!code && r->config)
         code = read_calibration(r, &err);
     if (!code)
@@ -179,6 +208,12 @@ static int run_all(run *r) {
         code = write_all(r, &err);
     if (code)
         return sim_complain(self.name, &err);
+    if (r->beams) {
+        printf("%s: %" PRIu64 " samples of %zu beams at %g Hz\n", r->options.to, r->info.frames,
+               r->info.channels, r->info.fs_hz);
+        export_beams_tell(r->beams, stdout);
+        return EXIT_SUCCESS;
+    }
     printf("%s: %" PRIu64 " samples of %zu channels at %g Hz, in %s\n", r->options.to,
            r->info.frames, r->info.channels, r->info.fs_hz, r->pascal ? "pascals" : "counts");
     return EXIT_SUCCESS;
@@ -192,6 +227,7 @@ int main(int argc, char **argv) {
         return code;
     code = run_all(&r);
     sim_recording_close(r.recording);
+    export_beams_close(r.beams);
     sonar_config_destroy(r.config);
     free(r.counts);
     free(r.rows);

@@ -108,11 +108,15 @@ static void read_powers(const void *body, size_t bytes, watch_message *message) 
         }
 }
 
-/* Only powers and shares can be shown; positions cannot. */
+/* Only powers and shares can be shown; positions and time series cannot. */
 static bool is_shown(const cJSON *root) {
-    const cJSON *dtype = get(root, "dtype"), *unit = get(root, "unit");
-    return cJSON_IsString(dtype) && !strcmp(dtype->valuestring, "<f4") &&
-           !(cJSON_IsString(unit) && !strcmp(unit->valuestring, "m"));
+    static const char *const others[] = {"m", "uPa", "counts"};
+    const char *dtype = cJSON_GetStringValue(get(root, "dtype")),
+               *unit = cJSON_GetStringValue(get(root, "unit"));
+    bool power = dtype && !strcmp(dtype, "<f4");
+    for (size_t i = 0; unit && i < sizeof others / sizeof *others; i++)
+        power = power && strcmp(unit, others[i]) != 0;
+    return power;
 }
 
 static void read_array(const cJSON *root, const void *body, size_t bytes, watch_message *message) {
