@@ -53,6 +53,10 @@ sonar_code bench_stages_trace(void *ctx, sonar_error *err);      /* as mvdr, wit
 sonar_code bench_stages_refill(void *ctx, sonar_error *err);     /* a whole block after a reset */
 sonar_code bench_stages_settle(void *ctx, sonar_error *err);     /* waits for all of them */
 
+/* Times one beam's time series of a window, with a steady heading and with one that turns by a
+ * degree a second. */
+sonar_code bench_run_beams(const bench_scene *scene, bench_report *report, sonar_error *err);
+
 /* ---- accuracy -------------------------------------------------------------------------------- */
 
 /* Runs `step`, which computes the Lofar surface, and compares the surface with double precision:
