@@ -53,11 +53,11 @@ set(CPACK_DEBIAN_TOOLS_PACKAGE_SUGGESTS sonard)
 set(CPACK_DEBIAN_TOOLS_PACKAGE_RECOMMENDS "python3, python3-matplotlib, python3-numpy, python3-h5py, python3-zmq")
 set(CPACK_COMPONENT_TOOLS_DESCRIPTION "simulator, viewer, player and benchmark for sonard
 sonar-process makes bearing-time records, lofargrams and tables of contacts
-of a recording; sonar-feed sends samples of a sound card, a pipe, the network
-or an instrument; sonar-sim sends what a simulated hydrophone array hears,
-sonar-replay a recording, which sonar-export writes as WAV or HDF5; sonar-watch shows
-what sonard publishes in a terminal, sonar-check compares it with the
-truth, sonar-bench times the stages.")
+of a recording; sonar-feed sends samples of a sound card, a pipe, the
+network or an instrument; sonar-sim sends what a simulated hydrophone array
+hears, sonar-replay a recording, which sonar-export writes as WAV or HDF5;
+sonar-watch shows what sonard publishes in a terminal, sonar-check compares
+it with the truth, sonar-bench times the stages.")
 
 set(CPACK_DEBIAN_DEV_PACKAGE_NAME libsonar-dev)
 set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
@@ -134,5 +134,17 @@ foreach(component ${CPACK_COMPONENTS_ALL})
     DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/${name} RENAME changelog.Debian.gz COMPONENT ${component})
   install(FILES service/debian/overrides/${name} DESTINATION ${CMAKE_INSTALL_DATADIR}/lintian/overrides
     COMPONENT ${component} OPTIONAL)
+endforeach()
+# Debian's policy on descriptions, which lintian checks later.
+foreach(component ${CPACK_COMPONENTS_ALL})
+  string(TOUPPER ${component} component)
+  string(REPLACE ";" "," lines "${CPACK_COMPONENT_${component}_DESCRIPTION}")
+  string(REPLACE "\n" ";" lines "${lines}")
+  foreach(line ${lines})
+    string(LENGTH "${line}" length)
+    if(length GREATER 79)
+      message(FATAL_ERROR "a line of a package's description has ${length} characters, of at most 79: ${line}")
+    endif()
+  endforeach()
 endforeach()
 include(CPack)
