@@ -707,10 +707,11 @@ static const cJSON *condition_of(const message *m, const char *code) {
     return NULL;
 }
 
-/* Feeds until a status has the condition (NULL: is ok and has none), and leaves it in *m. */
+/* Feeds until a status has the condition (NULL: is ok and has none), and leaves it in *m. The bound
+ * is for a hang alone: with ten busy threads a processor, 60 s were too few. */
 static const cJSON *ward_await(ward *w, const char *code, message *m) {
     char last[400] = "no status";
-    int64_t until_ns = sonar_monotonic_ns() + (int64_t)60 * 1000000000;
+    int64_t until_ns = sonar_monotonic_ns() + (int64_t)300 * 1000000000;
     while (sonar_monotonic_ns() < until_ns) {
         ward_feed(w);
         if (!receive(&w->s, m, 20))
