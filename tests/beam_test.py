@@ -78,7 +78,8 @@ def check_live(folder):
         for s in sonar.subscribe(f"ipc://{folder}/out", "beam.audio", "status", timeout_s=60):
             if s.topic == "status":
                 if sim is None and "beam.audio" in s.header["output"]["wanted"]:
-                    sim = program("sonar-sim", "-c", config, "-s", folder / "scene.yaml", "--duration", 30, "--rate", 10)
+                    sim = program("sonar-sim", "-c", config, "-s", folder / "scene.yaml", "--duration", 30, "--rate", 10,
+                                  "--wait")
                 continue
             assert s.unit == "uPa" and s.header["fs_hz"] == FS_HZ and s.data.shape == (2, HOP)
             pieces.append(s)
