@@ -20,8 +20,12 @@
 #include <zmq.h>
 
 enum { WANT = 0, HAVE = 1, PAIR = 2, TOPICS = SONAR_STATUS };
-/* Without beam.audio, which the processor makes from samples, whatever the backend. */
-static const uint32_t all_topics = (SONAR_WANT(SONAR_STATUS) - 1) & ~SONAR_WANT(SONAR_BEAM_AUDIO);
+/* Without those that the processor makes, whatever the backend: from samples beam.audio, and from
+ * spectra the ratios, in which a rounding may decide whether a power is clipped. */
+static const uint32_t all_topics =
+    (SONAR_WANT(SONAR_STATUS) - 1) &
+    ~(SONAR_WANT(SONAR_BEAM_AUDIO) | SONAR_WANT(SONAR_CBF_NORMALISED) |
+      SONAR_WANT(SONAR_MVDR_NORMALISED));
 
 /* ---- what is tried --------------------------------------------------------------------------- */
 

@@ -30,7 +30,8 @@ FS_HZ, SENSORS, LENGTH, HOP, SECOND = 4000, 6, 1024, 512, 10**9
 PATIENCE_MS = 60000
 # Everything that a window brings.
 TOPICS = ["cbf.azimuth", "cbf.nearfield", "cbf.lofar", "mvdr.azimuth", "mvdr.spectrum", "mvdr.nearfield",
-          "mvdr.eigenvalues", "music.azimuth", "element.psd", "element.missing", "element.position", "detections"]
+          "mvdr.eigenvalues", "music.azimuth", "element.psd", "element.missing", "element.position",
+          "cbf.normalised", "mvdr.normalised", "detections"]
 # What depends on when and by whom it was computed.
 OWN = {"run", "latency_us", "seq"}
 CONFIG = f"""schema: 1

@@ -55,6 +55,10 @@ static void end(void) {
     zmq_ctx_term(peers);
 }
 
+/* Those whose names begin with "cbf.". */
+static const uint32_t CBF_TOPICS = SONAR_WANT(SONAR_CBF_AZIMUTH) | SONAR_WANT(SONAR_CBF_NEARFIELD) |
+                                   SONAR_WANT(SONAR_CBF_LOFAR) | SONAR_WANT(SONAR_CBF_NORMALISED);
+
 static void *subscribe(const char *topic, uint32_t wanted) {
     void *socket = output_subscriber(peers, endpoint, topic);
     cr_assert(output_wait_wanted(output, wanted), "wanted %x", sonar_output_wanted(output));
@@ -132,6 +136,8 @@ static const char *const axis_names[SONAR_SURFACES][2] = {
     [SONAR_ELEMENT_MISSING] = {"channel"},
     [SONAR_ELEMENT_POSITION] = {"channel", "coordinate"},
     [SONAR_BEAM_AUDIO] = {"beam", "time"},
+    [SONAR_CBF_NORMALISED] = {"azimuth"},
+    [SONAR_MVDR_NORMALISED] = {"azimuth"},
     [SONAR_DETECTIONS] = {"none"},
     [SONAR_STATUS] = {"none"},
 };
@@ -142,6 +148,7 @@ static const size_t shapes[SONAR_SURFACES][2] = {
     [SONAR_MUSIC_AZIMUTH] = {5},        [SONAR_ELEMENT_PSD] = {13, 11},
     [SONAR_ELEMENT_MISSING] = {13},     [SONAR_MVDR_EIGENVALUES] = {2, SCENE_MODES},
     [SONAR_ELEMENT_POSITION] = {13, 3}, [SONAR_BEAM_AUDIO] = {2, 50},
+    [SONAR_CBF_NORMALISED] = {7},       [SONAR_MVDR_NORMALISED] = {5},
 };
 static const char *const units[SONAR_SURFACES] = {
     [SONAR_CBF_AZIMUTH] = "uPa^2",      [SONAR_CBF_NEARFIELD] = "uPa^2",
@@ -150,7 +157,8 @@ static const char *const units[SONAR_SURFACES] = {
     [SONAR_ELEMENT_PSD] = "uPa^2/Hz",   [SONAR_ELEMENT_MISSING] = "1",
     [SONAR_ELEMENT_POSITION] = "m",     [SONAR_DETECTIONS] = "uPa^2",
     [SONAR_BEAM_AUDIO] = "uPa",         [SONAR_MVDR_EIGENVALUES] = "uPa^2/Hz",
-    [SONAR_MUSIC_AZIMUTH] = "relative",
+    [SONAR_MUSIC_AZIMUTH] = "relative", [SONAR_CBF_NORMALISED] = "1",
+    [SONAR_MVDR_NORMALISED] = "1",
 };
 
 static bool is_mvdr(sonar_surface surface) {
@@ -844,7 +852,8 @@ Test(output, who_subscribes_twice_and_dies_is_gone) {
     zmq_setsockopt(a, ZMQ_SUBSCRIBE, "mvdr", 4);
     cr_assert(output_wait_wanted(
         output, SONAR_WANT(SONAR_MVDR_SPECTRUM) | SONAR_WANT(SONAR_MVDR_AZIMUTH) |
-                    SONAR_WANT(SONAR_MVDR_NEARFIELD) | SONAR_WANT(SONAR_MVDR_EIGENVALUES)));
+                    SONAR_WANT(SONAR_MVDR_NEARFIELD) | SONAR_WANT(SONAR_MVDR_EIGENVALUES) |
+                    SONAR_WANT(SONAR_MVDR_NORMALISED)));
     zmq_close(a);
     cr_assert(output_wait_wanted(output, 0));
     end();
@@ -852,8 +861,7 @@ Test(output, who_subscribes_twice_and_dies_is_gone) {
 
 Test(output, prefixes_and_the_empty_one) {
     make(), go();
-    uint32_t cbf = SONAR_WANT(SONAR_CBF_AZIMUTH) | SONAR_WANT(SONAR_CBF_NEARFIELD) |
-                   SONAR_WANT(SONAR_CBF_LOFAR);
+    uint32_t cbf = CBF_TOPICS;
     zmq_close(subscribe("cbf.", cbf));
     cr_assert(output_wait_wanted(output, 0));
     zmq_close(subscribe("c", cbf));
@@ -986,7 +994,7 @@ Test(output, seq_counts_per_topic) {
 
 Test(output, only_what_is_present_is_sent) {
     make(), go();
-    void *socket = subscribe("cbf.", 7);
+    void *socket = subscribe("cbf.", CBF_TOPICS);
     scene.result[2].present = SONAR_WANT(SONAR_CBF_NEARFIELD);
     cr_assert(sonar_output_post(output, &scene.result[2]));
     output_message message = receive(socket);
@@ -999,11 +1007,12 @@ Test(output, only_what_is_present_is_sent) {
 
 Test(output, a_surface_of_the_wrong_shape_is_not_sent) {
     make(), go();
-    void *socket = subscribe("cbf.", 7);
+    void *socket = subscribe("cbf.", CBF_TOPICS);
     sonar_result *bad = &scene.result[0];
     bad->surface[SONAR_CBF_AZIMUTH].shape[0] = 6;
     bad->surface[SONAR_CBF_NEARFIELD].stride[0] = 8;
     bad->surface[SONAR_CBF_LOFAR].data = NULL;
+    bad->surface[SONAR_CBF_NORMALISED].rank = 2;
     cr_assert(sonar_output_post(output, bad));
     hand_over(1);
     output_message message = receive(socket);
@@ -1013,7 +1022,7 @@ Test(output, a_surface_of_the_wrong_shape_is_not_sent) {
     get_back(2);
     sonar_output_counters counters;
     sonar_output_read_counters(output, &counters);
-    cr_assert_eq(counters.messages_failed, 3);
+    cr_assert_eq(counters.messages_failed, 4);
     zmq_close(socket);
     end();
 }

@@ -62,7 +62,12 @@ Test(topics, an_array_with_an_empty_axis_is_none) {
     cr_expect(shape[0] == 7 && shape[1] == 0);
     cr_expect_eq(sonar_topic_shape(SONAR_ELEMENT_POSITION, &all, shape), 2);
     cr_expect(shape[0] == 7 && shape[1] == 3);
+    cr_expect_eq(sonar_topic_shape(SONAR_CBF_NORMALISED, &all, shape), 1);
+    cr_expect(shape[0] == 5 && shape[1] == 0);
+    cr_expect_eq(sonar_topic_shape(SONAR_MVDR_NORMALISED, &all, shape), 1);
+    cr_expect(shape[0] == 3 && shape[1] == 0);
     less.ranges = less.mvdr_directions = 0;
+    cr_expect_eq(sonar_topic_shape(SONAR_MVDR_NORMALISED, &less, shape), 0);
     cr_expect_eq(sonar_topic_shape(SONAR_CBF_NEARFIELD, &less, shape), 0);
     cr_expect_eq(sonar_topic_shape(SONAR_MVDR_AZIMUTH, &less, shape), 0);
     less = all, less.mvdr_ranges = 0;

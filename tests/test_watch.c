@@ -637,6 +637,11 @@ Test(watch, a_message_is_read_as_it_was_written) {
     cr_assert_eq(message.points, 0, "metres are no level");
     read_back(SONAR_BEAM_AUDIO, &message);
     cr_assert_eq(message.points, 0, "nor is sound pressure");
+    read_back(SONAR_ELEMENT_MISSING, &message);
+    cr_assert(watch_is_share(&message));
+    read_back(SONAR_MVDR_NORMALISED, &message);
+    cr_assert_eq(message.points, SCENE_MVDR_DIRECTIONS);
+    cr_assert(!watch_is_share(&message), "a ratio of powers is shown in dB");
     char when[40];
     watch_time(1763654400.1239e9, when, sizeof when);
     cr_assert_str_eq(when, "2025-11-20 16:00:00.123Z");

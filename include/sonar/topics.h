@@ -7,12 +7,12 @@
  *
  *   name      as subscribed to; no name is a prefix of another
  *   axes      of the array, outer and inner: CHANNEL, RANGE, BIN, DIRECTION, COORDINATE, MODE (of
- *             eigenvalues), BEAM, SAMPLE, or NONE. Directions, bins and bands are those of the maker, the CBF's
- *             unless the MVDR makes it
+ *             eigenvalues), BEAM, SAMPLE, or NONE. Directions, bins and bands are the CBF's, unless
+ *             the MVDR makes it, or the host from the MVDR's surfaces
  *   quantity  POWER (unit^2), DENSITY (unit^2/Hz), PSEUDO (a pseudo-spectrum, which is no power),
- *             SHARE, LENGTH (m), PRESSURE (unit), or NOTHING
+ *             SHARE, RATIO (of powers), LENGTH (m), PRESSURE (unit), or NOTHING
  *   dtype     of the array: a sonar_dtype but S24; F32 also if there is no array
- *   maker     CBF, MVDR: that stage; HOST: the processor, from samples or transforms; DETECTOR, from
+ *   maker     CBF, MVDR: that stage; HOST: the processor, from samples, transforms or `needs`; DETECTOR, from
  *             the surfaces in `needs`; CONTROL: the control thread
  *   when      WINDOW: with each; NAMED: with each while a subscription names it; SECOND
  *   needs     surfaces from which it is computed
@@ -41,6 +41,8 @@
     ROW(SONAR_ELEMENT_MISSING, "element.missing", NONE,    CHANNEL,     SHARE,    F32,   HOST,     NAMED,  0, "share of missing samples") AND \
     ROW(SONAR_ELEMENT_POSITION, "element.position", CHANNEL, COORDINATE, LENGTH,  F32,   HOST,     NAMED,  0, "position in the array frame: forward, right, down") AND \
     ROW(SONAR_BEAM_AUDIO,      "beam.audio",      BEAM,    SAMPLE,      PRESSURE, F32,   HOST,     NAMED,  0, "time series of the beams of `beam`") AND \
+    ROW(SONAR_CBF_NORMALISED,  "cbf.normalised",  NONE,    DIRECTION,   RATIO,    F32,   HOST,     NAMED,  SONAR_WANT(SONAR_CBF_AZIMUTH), "power over the noise around each direction") AND \
+    ROW(SONAR_MVDR_NORMALISED, "mvdr.normalised", NONE,    DIRECTION,   RATIO,    F32,   HOST,     NAMED,  SONAR_WANT(SONAR_MVDR_AZIMUTH), "power over the noise around each direction") AND \
     ROW(SONAR_DETECTIONS,      "detections",      NONE,    NONE,        POWER,    F32,   DETECTOR, WINDOW, \
         SONAR_WANT(SONAR_CBF_AZIMUTH) | SONAR_WANT(SONAR_CBF_NEARFIELD) | SONAR_WANT(SONAR_MVDR_AZIMUTH), \
         "peaks with bearing, level and range, in the header") AND \

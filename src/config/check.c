@@ -259,7 +259,7 @@ static void check_snapshots(sonar_loader *l) {
  */
 static void check_topics(sonar_loader *l) {
     const sonar_config *c = l->config;
-    const uint32_t mvdr = sonar_topics_by(SONAR_MADE_BY_MVDR);
+    const uint32_t mvdr = sonar_topics_by(SONAR_MADE_BY_MVDR) | SONAR_WANT(SONAR_MVDR_NORMALISED);
     if (c->output_topics == SONAR_WANT(SONAR_SURFACES) - 1)
         return;
     if (!c->specs.mvdr_enabled && c->output_topics & mvdr)

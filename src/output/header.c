@@ -8,6 +8,7 @@ static const char *unit_of(const sonar_output_spec *spec, sonar_quantity quantit
                            bool calibrated) {
     switch (quantity) {
     case SONAR_QUANTITY_SHARE:
+    case SONAR_QUANTITY_RATIO:
         return "1";
     case SONAR_QUANTITY_LENGTH:
         return "m";
@@ -221,7 +222,7 @@ void sonar_header_put_band(const json *root, const sonar_output_spec *spec, sona
     const sonar_quantity quantity = sonar_topic_table[surface].quantity;
     double low = spec->cbf_band_hz[0], high = spec->cbf_band_hz[1];
     if (quantity != SONAR_QUANTITY_POWER && quantity != SONAR_QUANTITY_DENSITY &&
-        quantity != SONAR_QUANTITY_PSEUDO) {
+        quantity != SONAR_QUANTITY_PSEUDO && quantity != SONAR_QUANTITY_RATIO) {
         put_null(root, "band_hz");
         return;
     }

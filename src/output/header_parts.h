@@ -8,7 +8,7 @@
 #include "output/json.h"
 
 static inline bool is_mvdr(sonar_surface surface) {
-    return sonar_topic_table[surface].maker == SONAR_MADE_BY_MVDR;
+    return sonar_topic_is_mvdr(surface);
 }
 
 static inline const sonar_scan *scan_of(const sonar_output_spec *spec, sonar_surface surface) {

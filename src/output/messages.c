@@ -19,8 +19,7 @@ enum { REPEAT_INTERVAL_MS = 50 }; /* between repeats of the status */
 static sonar_bearings *bearings_of(const sonar_output_form *form, sonar_surface surface) {
     if (!sonar_header_has_directions(surface))
         return NULL;
-    return sonar_topic_table[surface].maker == SONAR_MADE_BY_MVDR ? form->mvdr_bearings
-                                                                  : form->cbf_bearings;
+    return sonar_topic_is_mvdr(surface) ? form->mvdr_bearings : form->cbf_bearings;
 }
 
 /* False: no memory. */

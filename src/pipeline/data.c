@@ -175,7 +175,7 @@ static bool underflows(uint32_t outputs, const sonar_result *result) {
     return true;
 }
 
-/* Detections and facts computed from the finished surfaces. */
+/* Detections, ratios and facts computed from the finished surfaces. */
 static sonar_code conclude(sonar_pipeline *p, uint32_t outputs, sonar_result *result,
                            sonar_error *err) {
     int64_t began = sonar_monotonic_ns();
@@ -184,6 +184,8 @@ static sonar_code conclude(sonar_pipeline *p, uint32_t outputs, sonar_result *re
     sonar_code code = SONAR_OK;
     if (result->present & SONAR_WANT(SONAR_DETECTIONS))
         code = sonar_pipeline_detect(p, result, err);
+    if (!code)
+        sonar_normalised_run(p, result);
     if (!code && p->live->plan->config->mvdr_cell_maximum &&
         result->present & SONAR_WANT(SONAR_MVDR_AZIMUTH))
         code = sonar_pipeline_raise(p, result, err);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Shared by the pipeline's own files. create.c creates a pipeline, with ends.c for its connections;
  * pipeline.c starts, watches and stops it (progress.c serves a watchdog). data.c is the data
- * thread: it takes results from results.c, headings from navigate.c, time series from beams.c and
- * contacts from detections.c, measures elements (mask.c), records where its time goes (latency.c)
- * and remakes the engine (recover.c, train.c). live.c has the versions of the values that change;
- * record.c feeds the recorder. With several ranks, ranks.c has the data thread's rounds and
- * propose.c the content of the letters by which all ranks adopt a change; src/ranks has the
- * exchange and its rules. */
+ * thread: it takes results from results.c, headings from navigate.c, time series from beams.c,
+ * ratios from normalised.c and contacts from detections.c, measures elements (mask.c), records
+ * where its time goes (latency.c) and remakes the engine (recover.c, train.c). live.c has the
+ * versions of the values that change; record.c feeds the recorder. With several ranks, ranks.c has
+ * the data thread's rounds and propose.c the content of the letters by which all ranks adopt a
+ * change; src/ranks has the exchange and its rules. */
 #ifndef SONAR_PIPELINE_INTERNAL_H
 #define SONAR_PIPELINE_INTERNAL_H
 
@@ -19,6 +19,7 @@
 #include "detect/detect.h"
 #include "detect/sides.h"
 #include "analysis/beam/beam.h"
+#include "analysis/normalise/normalise.h"
 #include "elements/elements.h"
 #include "ingest/ingest.h"
 #include "net/net.h"
@@ -78,6 +79,9 @@ struct plan {
     sonar_output_form *form;
     sonar_detect_spec cbf_detect, mvdr_detect;
     sonar_averages averages[2]; /* by sonar_detect_source; MVDR's of a full block */
+    /* By sonar_detect_source; their scratch belongs to the data thread. NULL: the topic is not in
+     * output.topics, or the scan too short. */
+    sonar_normalise *normalise[2];
 };
 
 /* One version of everything that may change during the run; immutable except its progress. The
@@ -395,6 +399,10 @@ void sonar_navigate_tick(sonar_pipeline *pipeline, sonar_status *status);
  * thread. */
 sonar_code sonar_beams_create(sonar_pipeline *pipeline, sonar_error *err);
 void sonar_beams_run(sonar_pipeline *pipeline, const sonar_window *window, sonar_result *result);
+/* normalised.c: the plan's normalisers; the ratios that the result is to have, once its spectra and
+ * facts are there. Data thread. */
+sonar_code sonar_normalised_plan(const sonar_config *config, struct plan *plan, sonar_error *err);
+void sonar_normalised_run(sonar_pipeline *pipeline, sonar_result *result);
 /* record.c: creates the recorder if one is configured; where its samples and messages come from;
  * starts its thread. */
 sonar_code sonar_record_create(sonar_pipeline *pipeline, sonar_error *err);

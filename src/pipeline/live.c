@@ -21,6 +21,8 @@ static void release_plan(struct plan *plan) {
     if (!plan || --plan->references > 0)
         return;
     sonar_output_form_destroy(plan->form);
+    for (int i = 0; i < 2; i++)
+        sonar_normalise_destroy(plan->normalise[i]);
     sonar_config_part_destroy(plan->part);
     sonar_config_destroy(plan->owned);
     free(plan);
@@ -51,11 +53,12 @@ static sonar_code make_plan(const sonar_pipeline *p, const sonar_config *c, stru
         .cbf_detect = detect_spec(c, &c->cbf_scan),
         .mvdr_detect = detect_spec(c, &c->mvdr_scan),
     };
-    if (c->detect_enabled)
-        sonar_accuracy_plan(c, plan);
+    sonar_accuracy_plan(c, plan);
     sonar_code code = plan->form
-                          ? take_part(p, plan, err)
+                          ? sonar_normalised_plan(c, plan, err)
                           : sonar_fail(err, SONAR_ENOMEM, "live", "no memory for what headers say");
+    if (!code)
+        code = take_part(p, plan, err);
     if (code) {
         release_plan(plan);
         *made = NULL;

@@ -29,6 +29,13 @@ sonar_surface sonar_topic_named(const char *name, size_t length) {
     return (sonar_surface)i;
 }
 
+bool sonar_topic_is_mvdr(sonar_surface surface) {
+    const sonar_topic *topic = &sonar_topic_table[surface];
+    return topic->maker == SONAR_MADE_BY_MVDR ||
+           (topic->maker == SONAR_MADE_BY_HOST &&
+            topic->needs & sonar_topics_by(SONAR_MADE_BY_MVDR));
+}
+
 static size_t length_of(sonar_axis axis, bool mvdr, const sonar_extents *e) {
     switch (axis) {
     case SONAR_AXIS_CHANNEL:
@@ -55,12 +62,13 @@ static size_t length_of(sonar_axis axis, bool mvdr, const sonar_extents *e) {
 
 int sonar_topic_shape(sonar_surface surface, const sonar_extents *extents, size_t shape[2]) {
     const sonar_topic *topic = &sonar_topic_table[surface];
+    const bool mvdr = sonar_topic_is_mvdr(surface);
     bool empty = extents->off & SONAR_WANT(surface);
     int rank = 0;
     for (int i = 0; i < 2; i++) {
         if (topic->axis[i] == SONAR_AXIS_NONE)
             continue;
-        shape[rank] = length_of(topic->axis[i], topic->maker == SONAR_MADE_BY_MVDR, extents);
+        shape[rank] = length_of(topic->axis[i], mvdr, extents);
         empty = empty || !shape[rank++];
     }
     if (empty)

@@ -25,6 +25,7 @@ typedef enum sonar_axis {
 typedef enum sonar_quantity {
     SONAR_QUANTITY_NOTHING = 0,
     SONAR_QUANTITY_SHARE,
+    SONAR_QUANTITY_RATIO,
     SONAR_QUANTITY_LENGTH,
     SONAR_QUANTITY_PSEUDO,
     SONAR_QUANTITY_PRESSURE,
@@ -70,6 +71,9 @@ typedef struct sonar_extents {
 
 /* "unknown" for a value that is not a topic */
 const char *sonar_topic_name(sonar_surface surface);
+/* True if its directions, bins, band and samples are the MVDR's: made by it, or by the host from
+ * it. */
+bool sonar_topic_is_mvdr(sonar_surface surface);
 /* The topic with this name of `length` characters; SONAR_SURFACES: there is none. */
 sonar_surface sonar_topic_named(const char *name, size_t length);
 /* Sets the shape of the topic's array and returns its rank. Returns 0, with shape 0, if the topic

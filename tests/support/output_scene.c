@@ -123,6 +123,8 @@ void output_scene_fill(output_scene *scene, size_t index, uint64_t window) {
     fill_surface(scene, index, SONAR_ELEMENT_PSD, 2, SCENE_CHANNELS, SCENE_CBF_BINS);
     fill_surface(scene, index, SONAR_ELEMENT_MISSING, 1, SCENE_CHANNELS, 0);
     fill_surface(scene, index, SONAR_ELEMENT_POSITION, 2, SCENE_CHANNELS, 3);
+    fill_surface(scene, index, SONAR_CBF_NORMALISED, 1, SCENE_CBF_DIRECTIONS, 0);
+    fill_surface(scene, index, SONAR_MVDR_NORMALISED, 1, SCENE_MVDR_DIRECTIONS, 0);
     fill_surface(scene, index, SONAR_BEAM_AUDIO, 2, SCENE_BEAMS, SCENE_BEAM_SAMPLES);
 }
 

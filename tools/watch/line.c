@@ -100,7 +100,7 @@ void watch_line(const watch_message *message, watch_text *text) {
         line_of_status(&message->status, text);
     else if (strcmp(message->topic, "detections") == 0)
         line_of_detections(message, text);
-    else if (message->points && strcmp(message->unit, "1") == 0)
+    else if (message->points && watch_is_share(message))
         line_of_shares(message, text);
     else if (message->points)
         line_of_spectrum(message, text);

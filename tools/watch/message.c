@@ -129,6 +129,10 @@ static void read_array(const cJSON *root, const void *body, size_t bytes, watch_
         message->points = 0;
 }
 
+bool watch_is_share(const watch_message *message) {
+    return strcmp(message->unit, "1") == 0 && strcmp(message->axis, "azimuth") != 0;
+}
+
 /* ---- detections and status ------------------------------------------------------------------- */
 
 static void read_row(const cJSON *item, watch_detection *d) {

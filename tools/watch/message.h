@@ -46,6 +46,8 @@ typedef struct watch_message {
 /* False if the header is not a JSON object; *message is valid and empty then. */
 bool watch_message_read(const char *header, size_t header_bytes, const void *body,
                         size_t body_bytes, watch_message *message);
+/* True if it has shares, shown in percent, and not powers or ratios of powers. */
+bool watch_is_share(const watch_message *message);
 /* True bearings, 0 to 360, of the point x of a bearing axis. A cone has two, for a source in the
  * horizontal plane: right and left of the array's axis. Returns their number; 0 if x is not a
  * bearing, is already true, or heading or axis are unknown. */

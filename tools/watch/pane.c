@@ -52,7 +52,7 @@ static float level_of(const watch_pane *pane, float ratio) {
 
 static void make_levels(watch_pane *pane) {
     const watch_message *message = &pane->message;
-    pane->share = strcmp(message->unit, "1") == 0;
+    pane->share = watch_is_share(message);
     pane->median = watch_over_median(message->points, message->power, pane->level, pane->scratch);
     const double unit = pane->share ? 1 : pane->median;
     for (size_t i = 0; i < message->points; i++) {

@@ -21,7 +21,7 @@ typedef struct watch_pane {
     /* Of the last message: power over the median of all, or the share; in dB, or percent. */
     float ratio[WATCH_POINTS_MOST], level[WATCH_POINTS_MOST], scratch[WATCH_POINTS_MOST];
     double median; /* power; NaN: no power is positive */
-    bool share;    /* unit "1": shares, not powers */
+    bool share;    /* watch_is_share */
     double came_s; /* when the last message was received, now_s */
     /* The waterfall's clock counts samples; between streams it counts the reader's time. */
     double clock_s, interval_s;

@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* cbf.normalised and mvdr.normalised of a pipeline that is fed frames, compared with the definition
+ * on the spectra of the same windows, and with what noise must read. */
+#include <cjson/cJSON.h>
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "configured.h"
+#include "control/change.h"
+#include "core/core.h"
+#include "ingest/frame.h"
+#include "normalise_oracle.h"
+#include "output/output.h"
+#include "pipeline/pipeline.h"
+#include "sea.h"
+
+TestSuite(normalised_topic, .timeout = 300);
+
+enum { CHANNELS = 24, LENGTH = 512, FRAME = 256, LOOKS = 181, WINDOWS = 40, PATIENCE_S = 60 };
+static const double FS = 8000;
+
+#define TEXT_OF(geometry, array, cbf, mvdr, scan)                                                  \
+    "schema: 1\n"                                                                                  \
+    "array: {id: 1, geometry: {" geometry "}, " array "gain_db: -170}\n"                           \
+    "fs_hz: 8000\n"                                                                                \
+    "ingest: {endpoints: [\"ipc:///no/such/folder/in\"], overload: block, queue_windows: 1, "      \
+    "max_missing_share: 0.2, drop_spikes: false}\n"                                                \
+    "dft: {length: 512, hop: 512}\n"                                                               \
+    "cbf: {band_hz: [300, 1100], " cbf "scan: {" scan "}}\n"                                       \
+    "mvdr: {length: 128, hop: 64, snapshots: 72, " mvdr "scan: {" scan "}}\n"                      \
+    "output: {endpoint: \"ipc:///no/such/folder/out\", queue_results: 1}\n"                        \
+    "runtime: {threads: 2, backend: cpu}\n"
+#define LINE         "line: {sensors: 24, spacing_m: 0.6}"
+#define HANN         "shading: hann, "
+#define WHOLE        "start_deg: 0, stop_deg: 180, step_deg: 1"
+#define TEXT         TEXT_OF(LINE, "mask: [5], ", HANN, "", WHOLE)
+#define TEXT_MAXIMUM TEXT_OF(LINE, "mask: [5], ", HANN, "cell_maximum: true, ", WHOLE)
+#define TEXT_QUIET   TEXT_OF(LINE, "", HANN, "", WHOLE) "detections: {enabled: false}\n"
+#define TEXT_SHORT   TEXT_OF(LINE, "", HANN, "", "start_deg: 90, stop_deg: 94.5, step_deg: 0.025")
+/* 181 directions around */
+#define TEXT_CIRCLE                                                                                \
+    TEXT_OF("circle: {sensors: 24, radius_m: 2.2}", "", "", "",                                    \
+            "start_deg: 0, stop_deg: 359, step_deg: 1.98895")
+
+enum { CBF, MVDR, KINDS };
+static const sonar_surface spectrum[KINDS] = {SONAR_CBF_AZIMUTH, SONAR_MVDR_AZIMUTH};
+static const sonar_surface ratio[KINDS] = {SONAR_CBF_NORMALISED, SONAR_MVDR_NORMALISED};
+
+/* A topic's last message, and what all have in common. */
+typedef struct topic {
+    size_t messages;
+    int64_t window;
+    float value[LOOKS];
+    double first_deg, last_deg;
+    char head[16384];
+} topic;
+
+typedef struct reader {
+    uint32_t wants;
+    const char *change[2]; /* path and value of a live change in the middle; NULL: none */
+    bool circle;
+    double averages[KINDS]; /* 0: do not compare */
+    double beam_deg[KINDS], changed_beam_deg[KINDS];
+    topic of[KINDS], over[KINDS];
+    size_t compared[KINDS], changed[KINDS], empty[KINDS];
+    double sum[KINDS][LOOKS];
+    float cbf[WINDOWS][LOOKS]; /* cbf.azimuth */
+} reader;
+
+static uint32_t wanted(void *ctx) {
+    return ((reader *)ctx)->wants;
+}
+
+static void keep(topic *t, const char *header, const void *data, size_t bytes) {
+    cJSON *head = cJSON_Parse(header);
+    const cJSON *axis = cJSON_GetArrayItem(cJSON_GetObjectItem(head, "axes"), 0);
+    const cJSON *values = cJSON_GetObjectItem(axis, "values");
+    cr_assert_eq(bytes, sizeof t->value);
+    t->messages++;
+    t->window = (int64_t)cJSON_GetNumberValue(cJSON_GetObjectItem(head, "window"));
+    t->first_deg = cJSON_GetNumberValue(cJSON_GetArrayItem(values, 0));
+    t->last_deg = cJSON_GetNumberValue(cJSON_GetArrayItem(values, LOOKS - 1));
+    memcpy(t->value, data, bytes);
+    snprintf(t->head, sizeof t->head, "%s", header);
+    cJSON_Delete(head);
+}
+
+/* Of the angles that the header tells, evenly spaced. */
+static void compare(reader *r, int kind) {
+    const topic *power = &r->of[kind], *made = &r->over[kind];
+    const bool changed = r->change[0] && made->last_deg < 180;
+    const double beam_deg = changed ? r->changed_beam_deg[kind] : r->beam_deg[kind];
+    double at[LOOKS], expected[LOOKS];
+    for (size_t i = 0; i < LOOKS; i++) {
+        const double deg =
+            made->first_deg + (made->last_deg - made->first_deg) * (double)i / (LOOKS - 1);
+        at[i] = r->circle ? deg / beam_deg : -cos(deg * M_PI / 180) / (beam_deg * M_PI / 180);
+    }
+    const sonar_normalise_spec spec = {.directions = LOOKS,
+                                       .at_beams = at,
+                                       .turn_beams = r->circle ? 360 / beam_deg : 0,
+                                       .gap_beams = 1.5,
+                                       .window_beams = 8};
+    normalise_oracle(&spec, r->averages[kind], power->value, expected);
+    for (size_t i = 0; i < LOOKS; i++)
+        cr_assert(fabs((double)made->value[i] / expected[i] - 1) < 1e-5, "window %lld, %d, %zu: %g",
+                  (long long)made->window, kind, i, (double)made->value[i] / expected[i]);
+    r->compared[kind]++;
+    r->changed[kind] += changed;
+}
+
+static void take_ratio(reader *r, int kind) {
+    const topic *power = &r->of[kind], *made = &r->over[kind];
+    if (r->wants & SONAR_WANT(spectrum[kind]))
+        cr_assert_eq(power->window, made->window);
+    if (!(made->value[0] >= 0)) { /* before MVDR has its snapshots */
+        cr_assert_eq(kind, MVDR);
+        r->empty[kind]++;
+        return;
+    }
+    for (size_t i = 0; i < LOOKS; i++)
+        r->sum[kind][i] += (double)made->value[i];
+    if (r->averages[kind] > 0)
+        compare(r, kind);
+}
+
+static void take(void *ctx, sonar_surface surface, const char *header, const void *data,
+                 size_t bytes) {
+    reader *r = ctx;
+    for (int kind = 0; kind < KINDS; kind++) {
+        if (surface == spectrum[kind]) {
+            keep(&r->of[kind], header, data, bytes);
+            if (kind == CBF && r->of[CBF].messages <= WINDOWS)
+                memcpy(r->cbf[r->of[CBF].messages - 1], data, bytes);
+        }
+        if (surface == ratio[kind]) {
+            keep(&r->over[kind], header, data, bytes);
+            take_ratio(r, kind);
+        }
+    }
+}
+
+static void no_log(void *ctx, sonar_level level, const char *where, const char *line) {
+    (void)ctx, (void)level, (void)where, (void)line;
+}
+
+/* ---- the stream ------------------------------------------------------------------------------ */
+
+static void change(sonar_pipeline *p, reader *r) {
+    static sonar_config_differences differences;
+    const sonar_config_value to = {r->change[0], r->change[1]};
+    sonar_error err = {0};
+    cr_assert_eq(sonar_control_set(p, 1, &to, NULL, NULL, &differences, &err), SONAR_OK, "%s",
+                 err.text);
+    const sonar_config *c = sonar_pipeline_config(p);
+    r->changed_beam_deg[CBF] = c->cbf_scan.beam_width_deg;
+    r->changed_beam_deg[MVDR] = c->mvdr_scan.beam_width_deg;
+}
+
+/* lossy: every 7th frame lacks a channel, and every 31st is lost. */
+static void feed(sonar_pipeline *p, sea *sea, reader *r, uint32_t frames, bool lossy) {
+    static float samples[CHANNELS * FRAME];
+    uint8_t header[SONAR_FRAME_HEADER_BYTES];
+    for (uint32_t k = 0; k < frames; k++) {
+        sea_fill(sea, (uint64_t)k * FRAME, FRAME, samples);
+        if (k == frames / 2 && r->change[0])
+            change(p, r);
+        if (lossy && k % 31 == 30)
+            continue;
+        const uint32_t channels = lossy && k % 7 == 6 ? CHANNELS - 1 : CHANNELS;
+        for (uint32_t i = 1; i < FRAME && channels < CHANNELS; i++)
+            memmove(samples + i * channels, samples + i * CHANNELS, channels * sizeof *samples);
+        sonar_frame frame = {.array_id = 1,
+                             .channels = channels,
+                             .samples = FRAME,
+                             .type = SONAR_F32,
+                             .layout = SONAR_FRAME_INTERLEAVED,
+                             .epoch = 1,
+                             .first_sample = k * FRAME,
+                             .fs_hz = FS};
+        sonar_frame_encode(&frame, header);
+        const int64_t until_ns = sonar_monotonic_ns() + PATIENCE_S * INT64_C(1000000000);
+        while (!sonar_pipeline_feed(p, header, sizeof header, samples,
+                                    sonar_frame_payload_bytes(&frame), 100))
+            cr_assert(sonar_monotonic_ns() < until_ns, "a frame is not taken");
+    }
+}
+
+static void run_to_end(sonar_pipeline *p) {
+    sonar_error err = {0};
+    while (!sonar_pipeline_finish(p, 100))
+        continue;
+    const sonar_status *status = sonar_pipeline_status(p);
+    do
+        cr_assert_eq(sonar_pipeline_tick(p, &err), SONAR_OK, "%s", err.text);
+    while (status->windows_processed < status->ingest.windows_taken ||
+           status->ingest.windows_waiting);
+    cr_expect(sonar_pipeline_stop(p, 1000 * PATIENCE_S));
+}
+
+enum { SHIPS = 1, LOSSY = 2 };
+
+static void run(const char *text, reader *reader, uint32_t frames, int how) {
+    const sea_source source[2] = {
+        {.az_deg = 70, .rms = 1e6, .low_hz = 320, .high_hz = 1080, .tones = 40},
+        {.az_deg = 118, .rms = 3e5, .low_hz = 330, .high_hz = 1070, .tones = 30}};
+    const sonar_output_tap tap = {.ctx = reader, .wanted = wanted, .take = take};
+    sonar_config *config = configured("normalised", text);
+    sonar_params_spec spec = sonar_config_params(config);
+    sonar_params *params;
+    sonar_pipeline *p;
+    sonar_error err = {0};
+    config->reader = &tap;
+    reader->beam_deg[CBF] = config->cbf_scan.beam_width_deg;
+    reader->beam_deg[MVDR] = config->mvdr_scan.beam_width_deg;
+    cr_assert_eq(sonar_params_create(&spec, 1, &params, &err), SONAR_OK);
+    sea sea = sea_open(config, params, source, how & SHIPS ? 2 : 0, 1e-3);
+    cr_assert_eq(sonar_pipeline_create(config, no_log, NULL, &p, &err), SONAR_OK, "%s", err.text);
+    cr_assert_eq(sonar_pipeline_start(p, &err), SONAR_OK, "%s", err.text);
+    feed(p, &sea, reader, frames, how & LOSSY);
+    run_to_end(p);
+    sonar_pipeline_destroy(p);
+    sea_close(&sea);
+    sonar_params_destroy(params);
+    sonar_config_destroy(config);
+}
+
+/* Of one transform with Hann's taper: neighbouring bins are correlated by 2/3, those beside them by
+ * 1/6. */
+static double cbf_averages(void) {
+    const double bins = floor(1100 * LENGTH / FS) - ceil(300 * LENGTH / FS) + 1;
+    return bins / (1 + 2 * (1 - 1 / bins) * 4 / 9 + 2 * (1 - 2 / bins) / 36);
+}
+
+static const uint32_t ALL = SONAR_WANT(SONAR_CBF_AZIMUTH) | SONAR_WANT(SONAR_CBF_NORMALISED) |
+                            SONAR_WANT(SONAR_MVDR_AZIMUTH) | SONAR_WANT(SONAR_MVDR_NORMALISED);
+
+/* ---- what it says ---------------------------------------------------------------------------- */
+
+Test(normalised_topic, is_the_definition_of_the_published_spectrum) {
+    static reader r = {.wants = ALL};
+    r.averages[CBF] = cbf_averages();
+    run(TEXT, &r, 2 * WINDOWS, SHIPS);
+    cr_expect_eq(r.compared[CBF], WINDOWS);
+    cr_expect_eq(r.over[MVDR].messages, WINDOWS);
+    cr_expect_lt(r.empty[MVDR], WINDOWS / 2);
+    static reader circle = {.wants = ALL, .circle = true};
+    circle.averages[CBF] = cbf_averages();
+    run(TEXT_CIRCLE, &circle, 2 * WINDOWS, SHIPS);
+    cr_expect_eq(circle.compared[CBF], WINDOWS);
+}
+
+/* Samples that are missing change the spectrum, and the ratio follows. */
+Test(normalised_topic, losses_change_it_as_they_change_the_spectrum) {
+    static reader r = {.wants = ALL};
+    r.averages[CBF] = cbf_averages();
+    run(TEXT, &r, 4 * WINDOWS, SHIPS | LOSSY);
+    cr_expect_eq(r.compared[CBF], r.of[CBF].messages);
+    cr_expect_eq(r.over[MVDR].messages, r.of[MVDR].messages);
+    cr_expect(r.of[CBF].messages > WINDOWS && r.of[CBF].messages < 2 * WINDOWS, "%zu",
+              r.of[CBF].messages);
+}
+
+/* Of 4000 windows with 26 independent powers each, the standard error is 0.014 dB; MVDR's windows
+ * share their snapshots with 8 others. */
+static void expect_0_db(reader *r, const char *text) {
+    enum { MANY = 4000 };
+    run(text, r, 2 * MANY, 0);
+    for (int kind = 0; kind < KINDS; kind++) {
+        const double count = (double)(r->over[kind].messages - r->empty[kind]);
+        double worst = 0, all = 0;
+        cr_assert_gt(count, 0.9 * MANY);
+        for (size_t i = 0; i < LOOKS; i++) {
+            const double db = 10 * log10(r->sum[kind][i] / count);
+            cr_expect(fabs(db) < 0.1, "%s, %zu: %.3f dB", kind ? "MVDR" : "CBF", i, db);
+            worst = fmax(worst, fabs(db)), all += db / LOOKS;
+        }
+        cr_log_info("%s: %.3f dB, at most %.3f", kind ? "MVDR" : "CBF", all, worst);
+    }
+}
+
+/* Without detections, whose part of the work it shares. */
+Test(normalised_topic, noise_reads_0_db_at_each_angle_of_a_line) {
+    static reader r = {.wants =
+                           SONAR_WANT(SONAR_CBF_NORMALISED) | SONAR_WANT(SONAR_MVDR_NORMALISED)};
+    expect_0_db(&r, TEXT_QUIET);
+}
+
+Test(normalised_topic, noise_reads_0_db_at_each_angle_of_a_circle) {
+    static reader r = {.wants =
+                           SONAR_WANT(SONAR_CBF_NORMALISED) | SONAR_WANT(SONAR_MVDR_NORMALISED)};
+    expect_0_db(&r, TEXT_CIRCLE);
+}
+
+Test(normalised_topic, header_says_what_it_is) {
+    static reader r = {.wants = ALL}, plain = {.wants = ALL};
+    run(TEXT_MAXIMUM, &r, 2 * WINDOWS, SHIPS);
+    run(TEXT, &plain, 2 * WINDOWS, SHIPS);
+    for (int kind = 0; kind < KINDS; kind++) {
+        const char *head = r.over[kind].head, *power = r.of[kind].head;
+        static const char *const same[] = {"window",       "sample_index", "snapshots",
+                                           "sensors_used", "band_hz",      "axes",
+                                           "heading_deg",  "loading",      "first_sample"};
+        cJSON *a = cJSON_Parse(head), *b = cJSON_Parse(power);
+        cr_expect_str_eq(cJSON_GetStringValue(cJSON_GetObjectItem(a, "unit")), "1");
+        for (size_t i = 0; i < sizeof same / sizeof *same; i++)
+            cr_expect(cJSON_Compare(cJSON_GetObjectItem(a, same[i]),
+                                    cJSON_GetObjectItem(b, same[i]), true) ||
+                          (!cJSON_GetObjectItem(a, same[i]) && !cJSON_GetObjectItem(b, same[i])),
+                      "%s", same[i]);
+        cJSON_Delete(a);
+        cJSON_Delete(b);
+    }
+    /* made before the largest value of each cell is put into mvdr.azimuth */
+    cr_expect(strstr(r.of[MVDR].head, "\"value\":\"cell_maximum\""));
+    cr_expect(strstr(r.over[MVDR].head, "\"value\":\"direction\""));
+    cr_expect_neq(memcmp(r.of[MVDR].value, plain.of[MVDR].value, sizeof plain.of[MVDR].value), 0);
+    cr_expect_eq(memcmp(r.over[MVDR].value, plain.over[MVDR].value, sizeof plain.over[MVDR].value),
+                 0);
+}
+
+/* The largest ratios are where the ships are. */
+Test(normalised_topic, ships_stand_out) {
+    static reader r = {.wants = ALL};
+    run(TEXT, &r, 2 * WINDOWS, SHIPS);
+    for (int kind = 0; kind < KINDS; kind++) {
+        size_t most = 0;
+        for (size_t i = 1; i < LOOKS; i++)
+            most = r.sum[kind][i] > r.sum[kind][most] ? i : most;
+        cr_expect(most >= 69 && most <= 71, "%d: %zu", kind, most);
+        cr_expect_gt(r.sum[kind][118], 5 * r.sum[kind][95]);
+    }
+}
+
+/* ---- when it is made ------------------------------------------------------------------------- */
+
+/* Another scan, and other widths of beams, from the window on that has the change. */
+Test(normalised_topic, follows_live_changes) {
+    static reader scan = {.wants = ALL,
+                          .change = {"cbf.scan", "{start_deg: 0, stop_deg: 90, step_deg: 0.5}"}};
+    scan.averages[CBF] = cbf_averages();
+    run(TEXT, &scan, 2 * WINDOWS, SHIPS);
+    cr_expect_eq(scan.compared[CBF], WINDOWS);
+    cr_expect(scan.changed[CBF] > WINDOWS / 4 && scan.changed[CBF] < 3 * WINDOWS / 4, "%zu",
+              scan.changed[CBF]);
+}
+
+/* Nothing is made without a subscriber, and spectra do not depend on it. */
+Test(normalised_topic, is_made_for_a_subscriber_only) {
+    static reader with = {.wants = ALL}, without = {.wants = SONAR_WANT(SONAR_CBF_AZIMUTH)};
+    run(TEXT, &with, 2 * WINDOWS, SHIPS);
+    run(TEXT, &without, 2 * WINDOWS, SHIPS);
+    cr_expect_eq(with.over[CBF].messages, WINDOWS);
+    cr_expect_eq(without.over[CBF].messages + without.over[MVDR].messages, 0);
+    cr_expect_eq(memcmp(with.cbf, without.cbf, sizeof with.cbf), 0);
+}
+
+/* Over 4.5 degrees there is no noise beside a beam of 5: the daemon runs without the topic, and
+ * with it once the scan is long enough. */
+Test(normalised_topic, a_short_scan_has_none) {
+    static reader r = {.wants = ALL}, later = {.wants = ALL, .change = {"cbf.scan", "{" WHOLE "}"}};
+    run(TEXT_SHORT, &r, 2 * WINDOWS, SHIPS);
+    cr_expect_eq(r.of[CBF].messages, WINDOWS);
+    cr_expect_eq(r.of[MVDR].messages, WINDOWS);
+    cr_expect_eq(r.over[CBF].messages + r.over[MVDR].messages, 0);
+    run(TEXT_SHORT, &later, 2 * WINDOWS, SHIPS);
+    cr_expect_gt(later.over[CBF].messages, WINDOWS / 4);
+    cr_expect_lt(later.over[CBF].messages, WINDOWS);
+    cr_expect_eq(later.over[MVDR].messages, 0);
+}
