@@ -56,6 +56,8 @@ sonar_code bench_stages_settle(void *ctx, sonar_error *err);     /* waits for al
 /* Times one beam's time series of a window, with a steady heading and with one that turns by a
  * degree a second. */
 sonar_code bench_run_beams(const bench_scene *scene, bench_report *report, sonar_error *err);
+/* Times one spectrum of the scene's angles over the noise around each. */
+sonar_code bench_run_normalise(const bench_scene *scene, bench_report *report, sonar_error *err);
 
 /* ---- accuracy -------------------------------------------------------------------------------- */
 

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* One spectrum over the noise around each direction: on the processor, whatever the backend is. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "analysis/normalise/normalise.h"
+#include "core/random.h"
+#include "stages.h"
+
+typedef struct rig {
+    sonar_normalise *normalise;
+    float *power, *ratio;
+} rig;
+
+static sonar_code run(void *ctx, sonar_error *err) {
+    rig *r = ctx;
+    (void)err;
+    sonar_normalise_run(r->normalise, 100, r->power, r->ratio);
+    return SONAR_OK;
+}
+
+/* A circle with three directions in a beam, or 16 beams. */
+static sonar_code make(size_t directions, rig *r, sonar_error *err) {
+    uint64_t seed = 1;
+    double *az_deg = sonar_alloc(directions, sizeof *az_deg);
+    r->power = sonar_alloc(directions, sizeof *r->power);
+    r->ratio = sonar_alloc(directions, sizeof *r->ratio);
+    sonar_code code = az_deg && r->power && r->ratio
+                          ? SONAR_OK
+                          : sonar_fail(err, SONAR_ENOMEM, "normalise", "no memory");
+    const double step_deg = 360.0 / (double)directions;
+    for (size_t i = 0; i < directions && !code; i++) {
+        az_deg[i] = step_deg * (double)i;
+        r->power[i] = (float)exp(sonar_random_normal(&seed));
+    }
+    const sonar_scan scan = {.count = directions,
+                             .az_deg = az_deg,
+                             .wraps = true,
+                             .beam_width_deg = fmin(3 * step_deg, 22.5)};
+    if (!code)
+        code = sonar_normalise_create_for(&scan, &r->normalise, err);
+    free(az_deg);
+    return code;
+}
+
+sonar_code bench_run_normalise(const bench_scene *s, bench_report *report, sonar_error *err) {
+    rig r = {0};
+    bench_result result = {.of = s->c,
+                           .backend = "cpu",
+                           .stage = "normalise",
+                           .implementation = "cpu",
+                           .flop = 66 * (double)s->c->angles,
+                           .bytes = 8 * (double)s->c->angles,
+                           .error_db = NAN,
+                           .sweeps = NAN};
+    sonar_code code = make(s->c->angles, &r, err);
+    if (!code)
+        code = bench_measure(&r, run, NULL, &s->site->effort, &result.time, err);
+    if (!code)
+        bench_keep(report, &result);
+    sonar_normalise_destroy(r.normalise);
+    free(r.power);
+    free(r.ratio);
+    return code;
+}
