@@ -191,13 +191,19 @@ Test(normalise, bias_is_the_mean_of_clipped_noise) {
     }
 }
 
-Test(normalise, silence_has_no_ratio) {
+/* All ratios are finite, and a power over silence is as large as can be told. */
+Test(normalise, silence_has_no_level) {
     double at[MOST];
     float power[MOST] = {0}, ratio[MOST];
     const sonar_normalise_spec s = even(100, 0.25, at, false);
     sonar_normalise *n = made(&s);
     sonar_normalise_run(n, 10, power, ratio);
     for (size_t i = 0; i < 100; i++)
-        cr_expect(isnan(ratio[i]), "%zu: %g", i, (double)ratio[i]);
+        cr_expect_eq(ratio[i], 0, "%zu: %g", i, (double)ratio[i]);
+    power[50] = 3e38F;
+    sonar_normalise_run(n, 10, power, ratio);
+    for (size_t i = 0; i < 100; i++)
+        cr_expect(isfinite(ratio[i]), "%zu: %g", i, (double)ratio[i]);
+    cr_expect_gt(ratio[50], 1e30);
     sonar_normalise_destroy(n);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "analysis/normalise/normalise.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -246,6 +247,8 @@ void sonar_normalise_run(sonar_normalise *n, double averages, const float *power
                 n->kept[i] = n->mean[i];
         average(n, n->kept);
     }
-    for (size_t i = 0; i < n->directions; i++)
-        ratio[i] = (float)((double)power[i] * bias / (1 + n->variance[i] / a) / n->mean[i]);
+    for (size_t i = 0; i < n->directions; i++) {
+        const double noise = fmax(n->mean[i], (double)FLT_MIN) * (1 + n->variance[i] / a) / bias;
+        ratio[i] = (float)fmin((double)power[i] / noise, (double)FLT_MAX);
+    }
 }

@@ -33,9 +33,9 @@ sonar_code sonar_normalise_create_for(const sonar_scan *scan, sonar_normalise **
                                       sonar_error *err);
 void sonar_normalise_destroy(sonar_normalise *n);
 
-/* power and ratio: [directions]; ratio is 1 in noise and may be power. NaN where no noise is left
- * (0/0). averages: effective number of independent powers in each mean; below 1 counts as 1. Any
- * one thread at a time; no allocation. */
+/* power and ratio: [directions]; ratio is 1 in noise and may be power; it is finite, since noise
+ * counts as no less than FLT_MIN and a ratio as no more than FLT_MAX. averages: effective number of
+ * independent powers in each mean; below 1 counts as 1. Any one thread at a time; no allocation. */
 void sonar_normalise_run(sonar_normalise *n, double averages, const float *power, float *ratio);
 
 /* The factor above the first mean from which a power is clipped to that mean, and the mean of
