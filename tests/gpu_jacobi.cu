@@ -192,12 +192,16 @@ struct solver {
 
     solver(size_t rows, size_t count) : b(), n(rows), pitch((rows + 31) / 32 * 32) {
         const size_t elements = count * pitch * pitch;
-        int processors, blocks;
+        const size_t teams = mvdr_jacobi_teams(pitch, count);
+        int processors;
         b.rows = (uint32_t)n, b.order = (uint32_t)pitch, b.count = (uint32_t)count;
         b.max_sweeps = 30;
         CUDA_OK(cudaMalloc(&b.a, elements * sizeof *b.a));
         CUDA_OK(cudaMalloc(&b.x, elements * sizeof *b.x));
         CUDA_OK(cudaMalloc(&b.vectors, elements * sizeof *b.vectors));
+        CUDA_OK(cudaMalloc(&b.squares, teams * 4 * pitch * pitch * sizeof *b.squares));
+        CUDA_OK(cudaMalloc(&b.sums, teams * 2 * mvdr::jacobi_parts((uint32_t)pitch) * pitch *
+                                        sizeof *b.sums));
         CUDA_OK(cudaMalloc(&b.d, count * pitch * sizeof *b.d));
         CUDA_OK(cudaMalloc(&b.own, count * pitch * sizeof *b.own));
         CUDA_OK(cudaMalloc(&b.record, count * sizeof *b.record));
@@ -205,12 +209,11 @@ struct solver {
         CUDA_OK(cudaMalloc(&b.arrived, (count + 1) * sizeof *b.arrived));
         CUDA_OK(cudaMalloc(&kept, count * sizeof *kept));
         CUDA_OK(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, 0));
-        CUDA_OK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, mvdr::jacobi_sweeps,
-                                                              mvdr::JACOBI_THREADS, 0));
-        mvdr::jacobi_fit(&b, (uint32_t)(blocks * processors));
+        CUDA_OK(mvdr::jacobi_fit(&b, processors));
     }
     ~solver() {
-        void *all[] = {b.a, b.x, b.vectors, b.d, b.own, b.record, b.worst, b.arrived, kept};
+        void *all[] = {b.a,   b.x,      b.vectors, b.squares, b.sums, b.d,
+                       b.own, b.record, b.worst,   b.arrived, kept};
         for (void *memory : all)
             cudaFree(memory);
     }
@@ -594,9 +597,10 @@ int main(int argc, char **argv) {
         if (!quick || n == 40)
             graded(n);
     stream(quick ? 40 : 64, 128, quick ? 3 : 40);
+    stream(100, 100, quick ? 3 : 12); /* all pairs are turned at once */
     repeats(quick ? 48 : 96, quick ? 3 : 40);
     if (!quick) {
-        stream(100, 100, 12);
+        stream(200, 400, 8);
         for (size_t n : {255, 256})
             all_kinds(n);
         solver large(512, 1);

@@ -78,6 +78,7 @@ mvdr_device mvdr_device_of(const sonar_mvdr_spec *spec, const mvdr_choices *choi
         .vectors = vectors ? bins : 0,
         .own = own ? bins : 0,
         .decomposed = vectors || own ? bins : 0,
+        .teams = mvdr_jacobi_teams(most, vectors || own ? bins : 0),
         .music = spec->music ? bins : 0,
         .gain = mvdr_least_gain(spec) > 0 ? bins : 0,
         .tones = spec->tones ? bins : 0,

@@ -39,9 +39,21 @@ typedef struct mvdr_device {
     /* bins; 0: there is no use for what depends on them */
     size_t bins, grams, covariances; /* all; those in snapshot space, in sensor space */
     size_t vectors, own, decomposed; /* eigenvectors: of the spectrum, of MUSIC alone, either */
+    size_t teams;                    /* mvdr_jacobi_teams of these */
     size_t music, gain, tones;
     size_t grid, updated; /* some window works on them together; some window updates an inverse */
 } mvdr_device;
+
+/* Of how many matrices at a time Jacobi's method turns all pairs of columns at once; 0: it does
+ * not. That pays in large matrices, whose columns no multiprocessor can keep, and in few ones, of
+ * which pairs alone leave most multiprocessors idle (gpu_jacobi --time). 20480 rows fill any GPU.
+ */
+static inline size_t mvdr_jacobi_teams(size_t order, size_t count) {
+    if (order < 128 || (order < 512 && count > 16))
+        return 0;
+    const size_t most = order < 20480 ? 20480 / order : 1;
+    return count < most ? count : most;
+}
 
 mvdr_device mvdr_device_of(const sonar_mvdr_spec *spec, const mvdr_choices *choices);
 
@@ -108,6 +120,8 @@ mvdr_device mvdr_device_of(const sonar_mvdr_spec *spec, const mvdr_choices *choi
     ARRAY(view.record, 24, s->decomposed, 1)                                                       \
     ARRAY(view.decomposed, 4, s->decomposed, 1)                                                    \
     ARRAY(view.kept, 4, s->decomposed, 1)                                                          \
+    ARRAY(jacobi.squares, 16, 4 * s->teams * s->most, s->most)                                     \
+    ARRAY(jacobi.sums, 8, 2 * s->teams * (s->most / 32 + s->most / 16), s->most)                   \
     ARRAY(jacobi.own, 8, s->decomposed, s->most)                                                   \
     ARRAY(jacobi.worst, 8, s->decomposed, MVDR_DEVICE_SWEEPS)                                      \
     ARRAY(jacobi.arrived, 4, s->decomposed ? s->decomposed + 1 : 0, 1)

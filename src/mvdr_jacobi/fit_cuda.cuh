@@ -44,16 +44,9 @@ inline sonar_code fit_device(mvdr_stage *stage, sonar_error *err) {
 
 /* Teams of as many blocks as run at a time. */
 inline sonar_code fit_jacobi(mvdr_stage *stage, sonar_error *err) {
-    int blocks = 0, processors = 0;
+    int processors = 0;
     sonar_code code = sonar_cuda_attribute(where, cudaDevAttrMultiProcessorCount, &processors, err);
-    if (code)
-        return code;
-    CUDA_TRY(where,
-             cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, mvdr::jacobi_sweeps,
-                                                           mvdr::JACOBI_THREADS, 0),
-             err);
-    mvdr::jacobi_fit(&stage->jacobi, (uint32_t)((blocks > 1 ? blocks : 1) * processors));
-    return SONAR_OK;
+    return code ? code : CUDA_CHECK(where, mvdr::jacobi_fit(&stage->jacobi, processors), err);
 }
 
 } // namespace mvdr::host

@@ -22,11 +22,13 @@
 #define SONAR_MVDR_JACOBI_JACOBI_CUDA_CUH
 
 #include "mvdr_jacobi/block_cuda.cuh"
+#include "mvdr_jacobi/device.h"
 
 namespace mvdr {
 
 constexpr uint32_t JACOBI_BLOCK = 16, JACOBI_PIVOT = 32, JACOBI_PAIRS = 16;
-constexpr uint32_t JACOBI_THREADS = 128, JACOBI_RESIDENT = 4; /* blocks a multiprocessor */
+constexpr uint32_t JACOBI_THREADS = 128, JACOBI_RESIDENT = 4; /* blocks a multiprocessor, */
+constexpr uint32_t JACOBI_TOGETHER = 3; /* where pairs are turned all at once */
 constexpr uint32_t JACOBI_MOST_SWEEPS = 40;
 constexpr uint32_t PIVOT_LD = 36; /* spreads the fragments of a product over the banks */
 constexpr uint32_t CHOLESKY_THREADS = 512;
@@ -56,12 +58,22 @@ struct jacobi_batch {
     jacobi_record *record;     /* [matrix] */
     unsigned long long *worst; /* [matrix][JACOBI_MOST_SWEEPS] bits of squares of residuals */
     uint32_t *arrived;         /* [count + 1] blocks begun, then [team] blocks at its barriers */
-    uint32_t teams, members;   /* blocks of a team; jacobi_fit */
+    uint32_t teams, members;   /* blocks of a team; of a launch */
+    struct {
+        uint32_t teams, members;
+    } fit[2]; /* for these: by pairs, and all at once where some begin from vectors; jacobi_fit */
+    complex64 *squares; /* [mvdr_jacobi_teams()][4][order][order] scratch of a team */
+    double *sums;       /* [mvdr_jacobi_teams()][2][jacobi_parts()][order] the same */
 
     __device__ size_t first(uint32_t matrix) const { return (size_t)matrix * order * order; }
     __device__ bool wants(uint32_t matrix) const { return !wanted || wanted[matrix]; }
     __device__ bool begins_from_vectors(uint32_t matrix) const { return kept && kept[matrix]; }
 };
+
+/* Parts of the sums over a column's or a row's elements: of tiles of 32 columns, and of 16 rows. */
+__host__ __device__ inline uint32_t jacobi_parts(uint32_t order) {
+    return order / JACOBI_PIVOT + order / 16;
+}
 
 /* ---- fragments from global memory ------------------------------------------------------------ */
 
@@ -798,7 +810,7 @@ __device__ inline double sweep_matrix(const jacobi_batch &b, team_place place, u
     return __longlong_as_double((long long)__ldcg(shared_worst));
 }
 
-/* All sweeps of all matrices; b.teams * b.members blocks. */
+/* All sweeps of all matrices by pairs; b.teams * b.members blocks. */
 __global__ void __launch_bounds__(JACOBI_THREADS, JACOBI_RESIDENT) jacobi_sweeps(jacobi_batch b) {
     __shared__ pivot_room r;
     const team_place place = take_place(b);
@@ -815,6 +827,397 @@ __global__ void __launch_bounds__(JACOBI_THREADS, JACOBI_RESIDENT) jacobi_sweeps
             found = sweep_matrix(b, place, matrix, found <= NEARLY2, worst + sweeps, &target, r);
             sweeps++;
         }
+        if (place.member == 0 && threadIdx.x == 0 && most) {
+            jacobi_record &record = b.record[matrix];
+            record.residual = sqrt(found);
+            record.sweeps = sweeps;
+            record.converged = found <= limit;
+        }
+    }
+}
+
+/* ---- all rotations at once ------------------------------------------------------------------- */
+
+/* A member of a team, and where the team's barrier has come to. */
+struct team_member {
+    uint32_t team, member, members, *arrived, target;
+};
+
+__device__ inline team_member join_team(const jacobi_batch &b) {
+    const team_place place = take_place(b);
+    return {place.team, place.member, b.members, b.arrived + 1 + place.team, 0};
+}
+
+__device__ inline void meet(team_member &own) {
+    team_barrier(own.arrived, own.target += own.members);
+}
+
+/*
+ * Where the angles are small all pairs are turned at once. K has the sine of half of each pair's
+ * angle, as if that pair were alone; K^H = -K, so that P = K^H K = -K^2 and C = sqrt(1 - P) are
+ * Hermitian, commute with K, and C + K is unitary. Its square, by the whole angles, is
+ * 1 - 2 P + 2 K C. The residual becomes about its product with the largest angle. The root is a
+ * polynomial in P, best in [0, most]: pairs of terms, and a product with P^2 for each pair.
+ */
+struct root_polynomial {
+    double most; /* of P's norm */
+    double term[14];
+};
+constexpr uint32_t ROOTS = 6, ROOT_PAIRS = 2; /* pairs of the first one; each next has one more */
+__constant__ const root_polynomial ROOT[ROOTS] = {
+    {5.4e-4, {1, -0.5000000000015389, -0.12499998575202588, -0.06254220943745303}},
+    {0.012,
+     {1, -0.5000000000001845, -0.12499999982070106, -0.0625000636613304, -0.03905229611668942,
+      -0.028095277905430392}},
+    {0.051,
+     {1, -0.5000000000000545, -0.12499999997757576, -0.06250000350593388, -0.03906223142209375,
+      -0.027354882710674096, -0.020253937710802195, -0.019076767594349942}},
+    {0.12,
+     {1, -0.5000000000000314, -0.12499999999139731, -0.06250000091304757, -0.039062450932041116,
+      -0.027345258593331725, -0.020479744208709516, -0.01643326243207313, -0.010930741669338582,
+      -0.018599066836422665}},
+    {0.21,
+     {1, -0.5000000000000282, -0.12499999999361183, -0.06250000056436847, -0.03906247432752708,
+      -0.027344436180196455, -0.020496248963322732, -0.01624058019683605, -0.012168090663384546,
+      -0.015252065060555186, 0.0031670024980023775, -0.02650824358042856}},
+    {0.3,
+     {1, -0.5000000000000218, -0.12499999999529043, -0.06250000039928265, -0.03906248239552218,
+      -0.02734421310140845, -0.020499958637600804, -0.016203127431119447, -0.012381753230720379,
+      -0.014818817743995386, 0.005547983308268741, -0.045434845965871884, 0.05116240850106343,
+      -0.051648928417507185}}};
+
+/* Below the first the root is 1 - P/2 to rounding, below the second the rotation 1 + 2 K. */
+constexpr double SMALL_P = 8e-9, TINY_P = 1e-17;
+
+/* What a member works on. */
+struct team_work {
+    uint32_t n;
+    complex64 *x, *turned; /* columns, and where they go next */
+    complex64 *k;          /* all rotations by half their angles: sines */
+    complex64 *p, *p2;     /* -K^2 and its square */
+    complex64 *root[2];    /* the cosines, and the whole angles' rotations */
+    double *d;             /* squares of columns */
+    double *sums;          /* [2][jacobi_parts()][n] parts of rows' sums of |P| and |P^2|, or of
+                              columns' squares */
+};
+
+/* How the element of a product opposite the diagonal follows from the one below it. */
+enum class mirror { NONE, HERMITIAN, SKEW };
+
+/* Left times right; stored is of[0] on the diagonal + of[1] first + (of[2] second + of[3] product).
+ * SKEW: what is in brackets, the rest is Hermitian. */
+struct team_step {
+    const complex64 *left, *right;
+    mirror kind;
+    complex64 *to;
+    double of[4];
+    const complex64 *first, *second; /* NULL: none */
+    double *sums;                    /* of the sizes of a Hermitian matrix's rows; NULL: unwanted */
+};
+
+/* Element of K for columns of squares dx and dy and product g. */
+__device__ inline complex64 half_rotation(double dx, double dy, complex64 g, double *worst) {
+    const double relative = dx > 0 && dy > 0 ? square(g) * (1 / dx) * (1 / dy) : 0;
+    *worst = fmax(*worst, relative);
+    if (!(relative > ORTHOGONAL2))
+        return {0, 0};
+    const pivot_rotation r = orthogonalise(dx, dy, g);
+    const double over = rsqrt(2 * (1 + r.c));
+    return {r.w.re * over, r.w.im * over};
+}
+
+__device__ inline double size_of(complex64 x) {
+    const double size2 = square(x);
+    return size2 > 1e-290 ? size2 * near_rsqrt(size2) : 0;
+}
+
+/* A tile's elements to their places, and their mirror images to theirs; by its warp. */
+__device__ inline void store_tile(const team_work &work, const team_step &step,
+                                  const fragment_c (&c)[4], uint32_t row, uint32_t column) {
+    const uint32_t n = work.n;
+    const bool whole = step.kind == mirror::NONE, skew = step.kind == mirror::SKEW;
+    double along[2] = {0, 0}; /* of rows row + lane/4 and 8 below: sizes */
+#pragma unroll
+    for (uint32_t j = 0; j < 4; j++) {
+        complex64 first[4] = {}, second[4] = {};
+        double down[2] = {0, 0}; /* of two columns: sizes, or squares */
+#pragma unroll
+        for (unsigned e = 0; e < 4; e++) {
+            const size_t at = (size_t)(column + 8 * j + c_column(e)) * n + row + c_row(e);
+            if (step.first)
+                first[e] = step.first[at];
+            if (step.second)
+                second[e] = step.second[at];
+        }
+#pragma unroll
+        for (unsigned e = 0; e < 4; e++) {
+            const uint32_t p = row + c_row(e), q = column + 8 * j + c_column(e);
+            complex64 h = {(p == q ? step.of[0] : 0) + step.of[1] * first[e].re,
+                           step.of[1] * first[e].im},
+                      s = {fma(step.of[3], c[j].re[e], step.of[2] * second[e].re),
+                           fma(step.of[3], c[j].im[e], step.of[2] * second[e].im)};
+            if (p == q && skew)
+                s.re = 0;
+            if (p == q && !whole && !skew)
+                s.im = 0;
+            const complex64 x = {h.re + s.re, h.im + s.im};
+            if (whole || p >= q)
+                step.to[(size_t)q * n + p] = x;
+            if (!whole && p > q)
+                step.to[(size_t)p * n + q] = skew ? complex64{h.re - s.re, s.im - h.im} : conj(x);
+            const double size = whole ? square(x) : step.sums ? size_of(x) : 0;
+            along[e / 2] += p >= q ? size : 0;
+            down[e % 2] += whole || p > q ? size : 0;
+        }
+        if (step.sums)
+#pragma unroll
+            for (unsigned i = 0; i < 2; i++) {
+                for (unsigned offset = 4; offset < WARP; offset *= 2)
+                    down[i] += __shfl_xor_sync(ALL_LANES, down[i], offset);
+                if (lane() < 4)
+                    step.sums[(size_t)(n / JACOBI_PIVOT + row / 16) * n + column + 8 * j +
+                              c_column(i)] = down[i];
+            }
+    }
+    if (step.sums && !whole)
+#pragma unroll
+        for (unsigned i = 0; i < 2; i++) {
+            along[i] = sum_lanes(along[i], 4);
+            if (lane() % 4 == 0)
+                step.sums[(size_t)(column / JACOBI_PIVOT) * n + row + c_row(2 * i)] = along[i];
+        }
+}
+
+/* A member's tiles of a step, 16 x 32 a warp. GRAM: of K, from the columns' Gram matrix. Returns
+ * the largest square of a residual of the thread's. */
+template <bool GRAM>
+__device__ __noinline__ double make_step(const team_work &work, const team_member &own,
+                                         const team_step &step) {
+    const uint32_t n = work.n, rows = n / 16, columns = n / JACOBI_PIVOT;
+    const bool whole = step.kind == mirror::NONE;
+    const uint32_t count = whole ? rows * columns : columns * (columns + 1);
+    const complex64 *left = step.left, *right = step.right;
+    double worst = 0;
+    for (uint32_t tile = own.member * warps() + warp(); tile < count;
+         tile += own.members * warps()) {
+        uint32_t i = tile % rows, j = tile / rows;
+        if (!whole)
+            for (i = tile, j = 0; i >= rows - 2 * j; j++)
+                i -= rows - 2 * j;
+        const uint32_t column = JACOBI_PIVOT * j, row = 16 * i + (whole ? 0 : column);
+        fragment_c c[4] = {};
+#pragma unroll 2
+        for (uint32_t k = 0; k < n; k += 8) {
+            fragment_a a;
+            if (GRAM)
+                load_adjoint(a, left, n, row, k);
+            else
+                load_a(a, left, n, row, k);
+#pragma unroll
+            for (uint32_t t = 0; t < 4; t++) {
+                fragment_b b;
+                load_b(b, right, n, k, column + 8 * t);
+                multiply(c[t], a, b);
+            }
+        }
+        if (GRAM)
+#pragma unroll
+            for (uint32_t t = 0; t < 4; t++)
+#pragma unroll
+                for (unsigned e = 0; e < 4; e++) {
+                    const uint32_t p = row + c_row(e), q = column + 8 * t + c_column(e);
+                    const complex64 x = p > q ? half_rotation(work.d[p], work.d[q],
+                                                              {c[t].re[e], c[t].im[e]}, &worst)
+                                              : complex64{0, 0};
+                    c[t].re[e] = x.re, c[t].im[e] = x.im;
+                }
+        store_tile(work, step, c, row, column);
+    }
+    return worst;
+}
+
+/* The largest sum of a row's sizes, which no eigenvalue exceeds. All threads call. */
+__device__ inline double norm_of(const team_work &work, const double *sums) {
+    const uint32_t n = work.n, columns = n / JACOBI_PIVOT;
+    double most = 0;
+    for (uint32_t row = threadIdx.x; row < n; row += JACOBI_THREADS) {
+        double sum = 0;
+#pragma unroll 4
+        for (uint32_t part = 0; part <= row / JACOBI_PIVOT; part++)
+            sum += sums[(size_t)part * n + row];
+#pragma unroll 4
+        for (uint32_t part = row / 16; part < n / 16; part++)
+            sum += sums[(size_t)(columns + part) * n + row];
+        most = fmax(most, sum);
+    }
+    return block_max(most);
+}
+
+/* What turns X, from K, unless P is too large. Returns P's norm, roughly, or a negative number. */
+__device__ inline double make_rotation(const team_work &work, team_member &own, team_step *turn) {
+    const auto take = [&](const team_step &step) {
+        make_step<false>(work, own, step);
+        meet(own);
+    };
+    const mirror hermitian = mirror::HERMITIAN, skew = mirror::SKEW;
+    double *const other = work.sums + (size_t)jacobi_parts(work.n) * work.n;
+    take({work.k, work.k, hermitian, work.p, {0, 0, 0, -1}, nullptr, nullptr, work.sums});
+    double norm = norm_of(work, work.sums);
+    uint32_t now = 0;
+    *turn = {work.x, work.k, mirror::NONE, work.turned, {0, 1, 0, 2}, work.x, nullptr, other};
+    if (norm <= TINY_P)
+        return norm;
+    team_step whole = {work.k, work.p, skew, work.root[0], {1, -2, 2, -1}, work.p, work.k, nullptr};
+    if (norm > SMALL_P) {
+        take({work.p, work.p, hermitian, work.p2, {0, 0, 0, 1}, nullptr, nullptr, other});
+        norm = fmin(norm, sqrt(norm_of(work, other)));
+        uint32_t chosen = 0;
+        while (chosen < ROOTS && norm > ROOT[chosen].most)
+            chosen++;
+        if (chosen == ROOTS)
+            return -1;
+        const double *c = ROOT[chosen].term;
+        const uint32_t last = 2 * (chosen + ROOT_PAIRS - 1);
+        for (uint32_t i = last; i > 0; i -= 2, now = !now) {
+            const bool begins = i == last;
+            take({work.p2,
+                  begins ? work.p : work.root[!now],
+                  hermitian,
+                  work.root[now],
+                  {c[i - 2], c[i - 1], begins ? c[i] : 0, begins ? c[i + 1] : 1},
+                  work.p,
+                  begins ? work.p2 : nullptr,
+                  nullptr});
+        }
+        whole = {work.k,        work.root[!now], skew,    work.root[now],
+                 {1, -2, 0, 2}, work.p,          nullptr, nullptr};
+    }
+    take(whole);
+    *turn = {work.x,       work.root[now], mirror::NONE, work.turned,
+             {0, 0, 0, 1}, nullptr,        nullptr,      other};
+    return norm;
+}
+
+/* Turns all pairs at once, unless the angles are too large for that: false. *found gets the square
+ * of the residual: that before, or where only rounding is left a bound of it. */
+__device__ __noinline__ bool turn_all(team_work &work, team_member &own, double limit,
+                                      unsigned long long *shared_worst, double *found) {
+    team_step turn = {work.x,       work.x,  mirror::SKEW, work.k,
+                      {0, 0, 0, 1}, nullptr, nullptr,      nullptr};
+    const double worst = block_max(make_step<true>(work, own, turn));
+    if (threadIdx.x == 0)
+        atomicMax(shared_worst, (unsigned long long)__double_as_longlong(worst));
+    meet(own);
+    *found = __longlong_as_double((long long)__ldcg(shared_worst));
+    if (*found <= limit)
+        return true;
+    const double norm = make_rotation(work, own, &turn);
+    if (norm < 0)
+        return false;
+    make_step<false>(work, own, turn);
+    meet(own);
+    const uint32_t n = work.n;
+    for (uint32_t j = own.member * JACOBI_THREADS + threadIdx.x; j < n;
+         j += own.members * JACOBI_THREADS) {
+        double sum = 0;
+        for (uint32_t part = 0; part < n / 16; part++)
+            sum += turn.sums[(size_t)(n / JACOBI_PIVOT + part) * n + j];
+        work.d[j] = sum;
+    }
+    meet(own);
+    complex64 *const before = work.x;
+    work.x = work.turned, work.turned = before;
+    const double left = n * *found + 2 * sqrt(n * *found * norm);
+    if (left * left <= ORTHOGONAL2)
+        *found = left * left;
+    return true;
+}
+
+/* ---- all of it ------------------------------------------------------------------------------- */
+
+enum class rounds_of { NEIGHBOURS, ALL };
+
+/* A member's part of a sweep, or of one in which blocks meet those beside them alone. Returns the
+ * square of the residual. */
+__device__ __noinline__ double sweep_pairs(const team_work &work, team_member &own, rounds_of which,
+                                           bool nearly, unsigned long long *shared_worst,
+                                           pivot_room &r) {
+    const uint32_t blocks = work.n / JACOBI_BLOCK;
+    const bool all = which == rounds_of::ALL;
+    double worst = 0;
+    for (uint32_t round = 0; round < (all ? blocks - 1 : 2); round++) {
+        for (uint32_t p = own.member; p < blocks / 2; p += own.members) {
+            const index_pair pair =
+                all ? jacobi_pair(blocks, round, p) : index_pair{2 * p + round, 2 * p + round + 1};
+            if (pair.y < blocks)
+                worst = fmax(worst, turn_pair(work.x, work.n, work.d, pair, nearly && round, r));
+        }
+        if (all && round + 2 == blocks && threadIdx.x == 0)
+            atomicMax(shared_worst, (unsigned long long)__double_as_longlong(worst));
+        meet(own);
+    }
+    return __longlong_as_double((long long)__ldcg(shared_worst));
+}
+
+/* From vectors, whose columns are in falling order and where only neighbours have large angles, all
+ * pairs are turned at once, after neighbours that far from orthogonal; after a sweep again if that
+ * has met no more than TOGETHER2. A matrix that has refused twice is not asked again. */
+constexpr double TOGETHER2 = 1e-2, NEIGHBOURS2 = 1e-6;
+constexpr uint32_t MOST_REFUSALS = 2;
+
+/* Sweeps over a matrix until the square of the residual, *found, is at most `limit`. Returns their
+ * number. All threads of all members call. */
+__device__ inline uint32_t sweep_together(team_work &work, team_member &own, bool warm,
+                                          uint32_t most, double limit, unsigned long long *worst,
+                                          pivot_room &r, double *found) {
+    uint32_t sweeps = 0, refusals = 0, neighbours = 2;
+    bool together = warm;
+    for (*found = 1; *found > limit && sweeps < most; sweeps++, worst++) {
+        const double before = *found;
+        if (together) {
+            for (; neighbours > 0; neighbours--)
+                sweep_pairs(work, own, rounds_of::NEIGHBOURS, false, worst, r);
+            together = turn_all(work, own, limit, worst, found) && *found <= before / 4;
+            neighbours = *found > NEIGHBOURS2;
+            refusals += !together;
+        } else {
+            *found = sweep_pairs(work, own, rounds_of::ALL, before <= NEARLY2, worst, r);
+            together = warm && *found <= TOGETHER2 && refusals < MOST_REFUSALS;
+            neighbours = 2;
+        }
+    }
+    return sweeps;
+}
+
+/* The same with all pairs at once where that is possible; fewer blocks, with more registers. */
+__global__ void __launch_bounds__(JACOBI_THREADS, JACOBI_TOGETHER) jacobi_together(jacobi_batch b) {
+    __shared__ pivot_room r;
+    team_member place = join_team(b);
+    for (uint32_t across = 0; across < 2; across++)
+        r.games[across][threadIdx.x] = games_of(threadIdx.x, across);
+    const uint32_t n = b.order;
+    const size_t size = (size_t)n * n;
+    complex64 *own = b.squares + 4 * place.team * size;
+    for (uint32_t matrix = place.team; matrix < b.count; matrix += b.teams) {
+        const size_t first = b.first(matrix);
+        const uint32_t most = b.wants(matrix) ? min(b.max_sweeps, JACOBI_MOST_SWEEPS) : 0;
+        const double limit = fmax(ORTHOGONAL2, b.tolerance * b.tolerance);
+        team_work work = {n,
+                          b.x + first,
+                          b.vectors + first,
+                          b.a + first,
+                          own,
+                          own + size,
+                          {own + 2 * size, own + 3 * size},
+                          b.own + (size_t)matrix * n,
+                          b.sums + (size_t)place.team * 2 * jacobi_parts(n) * n};
+        double found;
+        const uint32_t sweeps =
+            sweep_together(work, place, b.begins_from_vectors(matrix), most, limit,
+                           b.worst + (size_t)matrix * JACOBI_MOST_SWEEPS, r, &found);
+        for (size_t i = place.member * JACOBI_THREADS + threadIdx.x;
+             most && work.x != b.x + first && i < size; i += place.members * JACOBI_THREADS)
+            work.turned[i] = work.x[i];
         if (place.member == 0 && threadIdx.x == 0 && most) {
             jacobi_record &record = b.record[matrix];
             record.residual = sqrt(found);
@@ -870,11 +1273,44 @@ __global__ void jacobi_order(jacobi_batch b) {
 
 /* ---- host ------------------------------------------------------------------------------------ */
 
-inline void jacobi_fit(jacobi_batch *b, uint32_t resident) {
-    const uint32_t pairs = b->order / JACOBI_PIVOT;
-    b->members = pairs < resident ? pairs : resident;
-    const uint32_t teams = b->members ? resident / b->members : 0;
-    b->teams = teams < b->count ? teams : b->count;
+/* How many blocks a team has where pairs are turned together: those with which all matrices take
+ * the fewest turns, by the tiles and the rounds of pairs that a stream takes. */
+inline uint32_t jacobi_members(const jacobi_batch *b, uint32_t most, uint32_t resident) {
+    const uint32_t columns = b->order / JACOBI_PIVOT, warps = JACOBI_THREADS / WARP,
+                   half = columns * (columns + 1), whole = 2 * columns * columns;
+    uint64_t least = UINT64_MAX;
+    uint32_t members = 1;
+    for (uint32_t m = 1; m <= whole && m <= resident; m++) {
+        const uint32_t teams = most < resident / m ? most : resident / m;
+        const uint64_t turns = 24 * ((half + m * warps - 1) / (m * warps)) +
+                               6 * ((whole + m * warps - 1) / (m * warps)) +
+                               8 * ((columns + m - 1) / m),
+                       all = turns * ((b->count + teams - 1) / teams);
+        if (all < least)
+            least = all, members = m;
+    }
+    return members;
+}
+
+/* Teams of as many blocks as run at a time on this number of multiprocessors. */
+inline cudaError_t jacobi_fit(jacobi_batch *b, int processors) {
+    const uint32_t most = (uint32_t)mvdr_jacobi_teams(b->order, b->count),
+                   pairs = b->order / JACOBI_PIVOT;
+    b->fit[1] = {0, 0};
+    for (int together = 0; together < (most ? 2 : 1); together++) {
+        int blocks = 0;
+        const cudaError_t error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+            &blocks, together ? jacobi_together : jacobi_sweeps, JACOBI_THREADS, 0);
+        if (error)
+            return error;
+        const uint32_t resident = (uint32_t)((blocks > 1 ? blocks : 1) * processors),
+                       members = together           ? jacobi_members(b, most, resident)
+                                 : pairs < resident ? pairs
+                                                    : resident,
+                       teams = members ? resident / members : 0, bound = together ? most : b->count;
+        b->fit[together] = {teams < bound ? teams : bound, members};
+    }
+    return cudaSuccess;
 }
 
 /* Five to eight launches; errors are those of cudaGetLastError. */
@@ -890,7 +1326,11 @@ inline void jacobi_run(const jacobi_batch &b, cudaStream_t stream) {
     }
     jacobi_factor<<<b.count, CHOLESKY_THREADS, 0, stream>>>(b);
     jacobi_products<VECTORS_TIMES_FACTOR><<<tiles, JACOBI_THREADS, 0, stream>>>(b);
-    jacobi_sweeps<<<b.teams * b.members, JACOBI_THREADS, 0, stream>>>(b);
+    const bool together = b.kept && b.fit[1].teams;
+    jacobi_batch own = b;
+    own.teams = b.fit[together].teams, own.members = b.fit[together].members;
+    const auto sweeps = together ? jacobi_together : jacobi_sweeps;
+    sweeps<<<own.teams * own.members, JACOBI_THREADS, 0, stream>>>(own);
     jacobi_norms<<<columns, 256, 0, stream>>>(b);
     jacobi_order<<<columns, 256, 0, stream>>>(b);
 }

@@ -73,7 +73,7 @@ static bool close_to(const grid *g, int64_t a_ns, int64_t b_ns) {
     return a_ns && fabs((double)(a_ns - b_ns) * 1e-9 * g->fs_hz) < (double)g->room;
 }
 
-/* Do so many units say the same that the stream has to go there? A single piece is not believed. */
+/* True if enough units agree that the stream goes on there. A single piece is not believed. */
 static bool believed(const grid *g, size_t unit, int64_t utc_ns) {
     const bool again = close_to(g, g->unit[unit].jump_ns, utc_ns);
     size_t agree = 1, all = 1;
