@@ -12,6 +12,7 @@
 #include "core/core.h"
 #include "ingest/frame.h"
 #include "normalise_oracle.h"
+#include "numerical.h"
 #include "output/output.h"
 #include "pipeline/pipeline.h"
 #include "sea.h"
@@ -282,13 +283,13 @@ static void expect_0_db(reader *r, const char *text) {
 }
 
 /* Without detections, whose part of the work it shares. */
-Test(normalised_topic, noise_reads_0_db_at_each_angle_of_a_line) {
+Test(normalised_topic, noise_reads_0_db_at_each_angle_of_a_line, NUMERICAL) {
     static reader r = {.wants =
                            SONAR_WANT(SONAR_CBF_NORMALISED) | SONAR_WANT(SONAR_MVDR_NORMALISED)};
     expect_0_db(&r, TEXT_QUIET);
 }
 
-Test(normalised_topic, noise_reads_0_db_at_each_angle_of_a_circle) {
+Test(normalised_topic, noise_reads_0_db_at_each_angle_of_a_circle, NUMERICAL) {
     static reader r = {.wants =
                            SONAR_WANT(SONAR_CBF_NORMALISED) | SONAR_WANT(SONAR_MVDR_NORMALISED)};
     expect_0_db(&r, TEXT_CIRCLE);
