@@ -6,15 +6,12 @@
 #include <string.h>
 #include <time.h>
 
-#include "configured.h"
 #include "core/core.h"
-#include "ingest/frame.h"
-#include "output/output.h"
-#include "pipeline/pipeline.h"
+#include "fed.h"
 
 TestSuite(fed, .timeout = 120);
 
-enum { SENSORS = 6, LENGTH = 256, HOP = 128, SAMPLES = 40 * HOP, PATIENCE_S = 60 };
+enum { SENSORS = 6, LENGTH = 256, HOP = 128, SAMPLES = 40 * HOP };
 
 static const char text[] =
     "schema: 1\n"
@@ -53,14 +50,9 @@ static void take(void *ctx, sonar_surface surface, const char *header, const voi
     nanosleep(&(struct timespec){.tv_nsec = r->nap_us * 1000}, NULL);
 }
 
-static void no_log(void *ctx, sonar_level level, const char *where, const char *line) {
-    (void)ctx, (void)level, (void)where, (void)line;
-}
-
 /* Frames of `step` samples; from sample `lacking` on without the last channel. */
-static void feed(sonar_pipeline *p, uint32_t step, uint32_t lacking) {
+static void feed(const fed *fed, uint32_t step, uint32_t lacking) {
     static float samples[SENSORS * SAMPLES];
-    uint8_t header[SONAR_FRAME_HEADER_BYTES];
     for (uint32_t at = 0; at < SAMPLES; at += step) {
         sonar_frame frame = {.array_id = 1,
                              .channels = SENSORS - (at >= lacking),
@@ -74,33 +66,16 @@ static void feed(sonar_pipeline *p, uint32_t step, uint32_t lacking) {
         for (uint32_t i = at; i < at + frame.samples; i++)
             for (uint32_t ch = 0; ch < frame.channels; ch++) /* the same whatever the step */
                 *to++ = (float)((i * 7919u + ch * 104729u) * 2654435761u >> 20) - 2048;
-        sonar_frame_encode(&frame, header);
-        const int64_t until_ns = sonar_monotonic_ns() + PATIENCE_S * INT64_C(1000000000);
-        while (!sonar_pipeline_feed(p, header, sizeof header, samples,
-                                    sonar_frame_payload_bytes(&frame), 100))
-            cr_assert(sonar_monotonic_ns() < until_ns, "a frame is not taken");
+        fed_frame(fed, &frame, samples);
     }
 }
 
 static reader run(int nap_us, uint32_t step, uint32_t lacking) {
     reader reader = {.nap_us = nap_us, .hash = 0xcbf29ce484222325u, .in_order = true};
     const sonar_output_tap tap = {.ctx = &reader, .wanted = wanted, .take = take};
-    sonar_config *config = configured("fed", text);
-    sonar_pipeline *p;
-    sonar_error err = {0};
-    config->reader = &tap;
-    cr_assert_eq(sonar_pipeline_create(config, no_log, NULL, &p, &err), SONAR_OK, "%s", err.text);
-    cr_assert_eq(sonar_pipeline_start(p, &err), SONAR_OK, "%s", err.text);
-    feed(p, step, lacking);
-    while (!sonar_pipeline_finish(p, 100))
-        continue;
-    const sonar_status *status = sonar_pipeline_status(p);
-    do
-        cr_assert_eq(sonar_pipeline_tick(p, &err), SONAR_OK, "%s", err.text);
-    while (status->windows_processed < status->ingest.windows_offered);
-    cr_expect(sonar_pipeline_stop(p, 1000 * PATIENCE_S));
-    sonar_pipeline_destroy(p);
-    sonar_config_destroy(config);
+    fed fed = fed_open("fed", text, &tap);
+    feed(&fed, step, lacking);
+    fed_close(&fed);
     return reader;
 }
 

@@ -7,19 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "configured.h"
 #include "control/change.h"
 #include "core/core.h"
-#include "ingest/frame.h"
+#include "fed.h"
 #include "normalise_oracle.h"
 #include "numerical.h"
-#include "output/output.h"
-#include "pipeline/pipeline.h"
-#include "sea.h"
 
 TestSuite(normalised_topic, .timeout = 300);
 
-enum { CHANNELS = 24, LENGTH = 512, FRAME = 256, LOOKS = 181, WINDOWS = 40, PATIENCE_S = 60 };
+enum { CHANNELS = 24, LENGTH = 512, FRAME = 256, LOOKS = 181, WINDOWS = 40 };
 static const double FS = 8000;
 
 #define TEXT_OF(geometry, array, cbf, mvdr, scan)                                                  \
@@ -143,10 +139,6 @@ static void take(void *ctx, sonar_surface surface, const char *header, const voi
     }
 }
 
-static void no_log(void *ctx, sonar_level level, const char *where, const char *line) {
-    (void)ctx, (void)level, (void)where, (void)line;
-}
-
 /* ---- the stream ------------------------------------------------------------------------------ */
 
 static void change(sonar_pipeline *p, reader *r) {
@@ -161,71 +153,40 @@ static void change(sonar_pipeline *p, reader *r) {
 }
 
 /* lossy: every 7th frame lacks a channel, and every 31st is lost. */
-static void feed(sonar_pipeline *p, sea *sea, reader *r, uint32_t frames, bool lossy) {
+static void feed(const fed *fed, sea *sea, reader *r, uint32_t frames, bool lossy) {
     static float samples[CHANNELS * FRAME];
-    uint8_t header[SONAR_FRAME_HEADER_BYTES];
     for (uint32_t k = 0; k < frames; k++) {
         sea_fill(sea, (uint64_t)k * FRAME, FRAME, samples);
         if (k == frames / 2 && r->change[0])
-            change(p, r);
+            change(fed->pipeline, r);
         if (lossy && k % 31 == 30)
             continue;
         const uint32_t channels = lossy && k % 7 == 6 ? CHANNELS - 1 : CHANNELS;
-        for (uint32_t i = 1; i < FRAME && channels < CHANNELS; i++)
-            memmove(samples + i * channels, samples + i * CHANNELS, channels * sizeof *samples);
-        sonar_frame frame = {.array_id = 1,
-                             .channels = channels,
-                             .samples = FRAME,
-                             .type = SONAR_F32,
-                             .layout = SONAR_FRAME_INTERLEAVED,
-                             .epoch = 1,
-                             .first_sample = k * FRAME,
-                             .fs_hz = FS};
-        sonar_frame_encode(&frame, header);
-        const int64_t until_ns = sonar_monotonic_ns() + PATIENCE_S * INT64_C(1000000000);
-        while (!sonar_pipeline_feed(p, header, sizeof header, samples,
-                                    sonar_frame_payload_bytes(&frame), 100))
-            cr_assert(sonar_monotonic_ns() < until_ns, "a frame is not taken");
+        if (channels < CHANNELS)
+            fed_leave_out_last(samples, FRAME, CHANNELS);
+        const sonar_frame frame = {.array_id = 1,
+                                   .channels = channels,
+                                   .samples = FRAME,
+                                   .type = SONAR_F32,
+                                   .layout = SONAR_FRAME_INTERLEAVED,
+                                   .epoch = 1,
+                                   .first_sample = k * FRAME,
+                                   .fs_hz = FS};
+        fed_frame(fed, &frame, samples);
     }
-}
-
-static void run_to_end(sonar_pipeline *p) {
-    sonar_error err = {0};
-    while (!sonar_pipeline_finish(p, 100))
-        continue;
-    const sonar_status *status = sonar_pipeline_status(p);
-    do
-        cr_assert_eq(sonar_pipeline_tick(p, &err), SONAR_OK, "%s", err.text);
-    while (status->windows_processed < status->ingest.windows_taken ||
-           status->ingest.windows_waiting);
-    cr_expect(sonar_pipeline_stop(p, 1000 * PATIENCE_S));
 }
 
 enum { SHIPS = 1, LOSSY = 2 };
 
 static void run(const char *text, reader *reader, uint32_t frames, int how) {
-    const sea_source source[2] = {
-        {.az_deg = 70, .rms = 1e6, .low_hz = 320, .high_hz = 1080, .tones = 40},
-        {.az_deg = 118, .rms = 3e5, .low_hz = 330, .high_hz = 1070, .tones = 30}};
     const sonar_output_tap tap = {.ctx = reader, .wanted = wanted, .take = take};
-    sonar_config *config = configured("normalised", text);
-    sonar_params_spec spec = sonar_config_params(config);
-    sonar_params *params;
-    sonar_pipeline *p;
-    sonar_error err = {0};
-    config->reader = &tap;
-    reader->beam_deg[CBF] = config->cbf_scan.beam_width_deg;
-    reader->beam_deg[MVDR] = config->mvdr_scan.beam_width_deg;
-    cr_assert_eq(sonar_params_create(&spec, 1, &params, &err), SONAR_OK);
-    sea sea = sea_open(config, params, source, how & SHIPS ? 2 : 0, 1e-3);
-    cr_assert_eq(sonar_pipeline_create(config, no_log, NULL, &p, &err), SONAR_OK, "%s", err.text);
-    cr_assert_eq(sonar_pipeline_start(p, &err), SONAR_OK, "%s", err.text);
-    feed(p, &sea, reader, frames, how & LOSSY);
-    run_to_end(p);
-    sonar_pipeline_destroy(p);
+    fed fed = fed_open("normalised", text, &tap);
+    sea sea = fed_sea(&fed, how & SHIPS ? 2 : 0);
+    reader->beam_deg[CBF] = fed.config->cbf_scan.beam_width_deg;
+    reader->beam_deg[MVDR] = fed.config->mvdr_scan.beam_width_deg;
+    feed(&fed, &sea, reader, frames, how & LOSSY);
     sea_close(&sea);
-    sonar_params_destroy(params);
-    sonar_config_destroy(config);
+    fed_close(&fed);
 }
 
 /* Of one transform with Hann's taper: neighbouring bins are correlated by 2/3, those beside them by
