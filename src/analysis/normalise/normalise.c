@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "core/arena.h"
 #include "core/core.h"
 
 /* Standard deviations above the mean at which noise is clipped. */
@@ -47,20 +48,6 @@ double sonar_normalise_bias(double averages) {
     return 1 - exp(a * (log(r) + 1 - r)) / stirling;
 }
 
-void sonar_normalise_destroy(sonar_normalise *n) {
-    if (!n)
-        return;
-    free(n->source);
-    free(n->at);
-    free(n->width);
-    free(n->sum);
-    free(n->kept);
-    free(n->mean);
-    free(n->side);
-    free(n->variance);
-    free(n);
-}
-
 static bool valid(const sonar_normalise_spec *s) {
     bool ok = s->directions >= 2 && s->gap_beams >= 1.5 && s->window_beams > 0 &&
               isfinite(s->gap_beams + s->window_beams) && s->turn_beams >= 0;
@@ -71,18 +58,24 @@ static bool valid(const sonar_normalise_spec *s) {
     return ok;
 }
 
-static sonar_code allocate(sonar_normalise *n) {
-    n->source = sonar_alloc(n->extended, sizeof *n->source);
-    n->at = sonar_alloc(n->extended, sizeof *n->at);
-    n->width = sonar_alloc(n->extended, sizeof *n->width);
-    n->sum = sonar_alloc(n->extended + 1, sizeof *n->sum);
-    n->kept = sonar_alloc(n->directions, sizeof *n->kept);
-    n->mean = sonar_alloc(n->directions, sizeof *n->mean);
-    n->side = sonar_alloc(n->directions, sizeof *n->side);
-    n->variance = sonar_alloc(n->directions, sizeof *n->variance);
-    return n->source && n->at && n->width && n->sum && n->kept && n->mean && n->side && n->variance
-               ? SONAR_OK
-               : SONAR_ENOMEM;
+static bool lay_out(sonar_normalise *n, sonar_arena_pass pass) {
+    sonar_arena arena = {.pass = pass};
+    SONAR_ARENA(&arena, n->source, n->extended);
+    SONAR_ARENA(&arena, n->at, n->extended);
+    SONAR_ARENA(&arena, n->width, n->extended);
+    SONAR_ARENA(&arena, n->sum, n->extended + 1);
+    SONAR_ARENA(&arena, n->kept, n->directions);
+    SONAR_ARENA(&arena, n->mean, n->directions);
+    SONAR_ARENA(&arena, n->side, n->directions);
+    SONAR_ARENA(&arena, n->variance, n->directions);
+    return !arena.failed;
+}
+
+void sonar_normalise_destroy(sonar_normalise *n) {
+    if (!n)
+        return;
+    lay_out(n, SONAR_ARENA_FREE);
+    free(n);
 }
 
 /* A mirror image leaves out the end itself, which otherwise would be there twice. */
@@ -208,7 +201,7 @@ sonar_code sonar_normalise_create(const sonar_normalise_spec *spec, sonar_normal
     n->directions = spec->directions;
     n->before = spec->turn_beams > 0 ? spec->directions : spec->directions - 1;
     n->extended = n->directions + 2 * n->before;
-    if (allocate(n)) {
+    if (!lay_out(n, SONAR_ARENA_ALLOCATE)) {
         sonar_normalise_destroy(n);
         return sonar_fail(err, SONAR_ENOMEM, "normalise", "no memory");
     }
