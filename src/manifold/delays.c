@@ -7,7 +7,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static double dot(const double a[3], const double b[3]) {
     return a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
@@ -88,8 +87,8 @@ static void make_row(void *arg, size_t row, size_t worker) {
 static sonar_code make_rows(struct table *t, sonar_error *err) {
     enum { WORKERS_MOST = 16 };
     const size_t large = (size_t)1 << 22;
-    const long processors = t->rows * t->sensors < large ? 1 : sysconf(_SC_NPROCESSORS_ONLN);
-    const size_t workers = sonar_min_size(processors > 1 ? (size_t)processors : 1, WORKERS_MOST);
+    const size_t processors = t->rows * t->sensors < large ? 1 : sonar_processors_online();
+    const size_t workers = sonar_min_size(processors, WORKERS_MOST);
     sonar_pool *pool = NULL;
     t->tau_s = sonar_alloc(t->sensors * workers, sizeof *t->tau_s);
     if (!t->tau_s)

@@ -73,7 +73,7 @@ void sonar_train_fingerprint_make(const sonar_train_setup *setup,
     double bytes = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
     snprintf(node[VERSION], TEXT, "%s", SONAR_VERSION);
     cpu_name(node[CPU]);
-    snprintf(node[PROCESSORS], TEXT, "%ld", sysconf(_SC_NPROCESSORS_ONLN));
+    snprintf(node[PROCESSORS], TEXT, "%zu", sonar_processors_online());
     snprintf(node[MEMORY], TEXT, "%.0f", bytes / (1024.0 * 1024 * 1024));
     snprintf(node[GPU], TEXT, "%s", gpu);
     if (!strcmp(gpu, "none") || !read_line("/sys/module/nvidia/version", "", node[DRIVER]))

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "backend/open.h"
+#include "core/core.h"
 
 enum { SKIPPED = 77, SHOWN_FAILURES = 20, ROUNDS = 7 };
 
@@ -61,8 +62,7 @@ int gpu_open(gpu *gpu, int argc, char **argv) {
         fprintf(stderr, "usage: %s [--quick] [--tiny] [--time] [--windows N]\n", argv[0]);
         return 2;
     }
-    long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    size_t workers = processors < 1 ? 1 : processors > 16 ? 16 : (size_t)processors;
+    const size_t workers = sonar_min_size(sonar_processors_online(), 16);
     gpu_require(sonar_pool_create(workers, NULL, &gpu->pool, &err), &err, "worker pool");
     gpu->host = (sonar_host){
         .ctx = gpu->pool, .log = print_log, .parallel = sonar_pool_parallel, .workers = workers};

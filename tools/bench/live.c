@@ -265,8 +265,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
 
 static sonar_code write_json(const options *o, const bench_report *report, const findings *found,
                              sonar_error *err) {
-    const size_t threads =
-        o->plan.threads ? o->plan.threads : (size_t)sysconf(_SC_NPROCESSORS_ONLN);
+    const size_t threads = o->plan.threads ? o->plan.threads : sonar_processors_online();
     cJSON *root = bench_json_begin(report, threads);
     cJSON_AddItemToObject(root, "live", cJSON_Duplicate(found->live, true));
     cJSON_AddItemToObject(root, "left_out", cJSON_Duplicate(found->left_out, true));

@@ -159,7 +159,7 @@ static void add_machine(cJSON *root, size_t threads) {
     cpu_name(cpu, sizeof cpu, system.machine);
     cJSON *machine = cJSON_AddObjectToObject(root, "machine");
     cJSON_AddStringToObject(machine, "cpu", cpu);
-    cJSON_AddNumberToObject(machine, "cores", (double)sysconf(_SC_NPROCESSORS_ONLN));
+    cJSON_AddNumberToObject(machine, "cores", (double)sonar_processors_online());
     cJSON_AddNumberToObject(machine, "threads", (double)threads);
     cJSON_AddNumberToObject(machine, "memory",
                             (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE));
