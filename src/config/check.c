@@ -259,7 +259,9 @@ static void check_snapshots(sonar_loader *l) {
  */
 static void check_topics(sonar_loader *l) {
     const sonar_config *c = l->config;
-    const uint32_t mvdr = sonar_topics_by(SONAR_MADE_BY_MVDR) | SONAR_WANT(SONAR_MVDR_NORMALISED);
+    uint32_t mvdr = 0;
+    for (int i = 0; i < SONAR_SURFACES; i++)
+        mvdr |= sonar_topic_is_mvdr((sonar_surface)i) ? SONAR_WANT(i) : 0;
     if (c->output_topics == SONAR_WANT(SONAR_SURFACES) - 1)
         return;
     if (!c->specs.mvdr_enabled && c->output_topics & mvdr)
