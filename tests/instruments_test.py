@@ -136,6 +136,16 @@ class Server(threading.Thread):
         assert not self.wrong, self.wrong
 
 
+def saying(prepare, sent):
+    """An act: prepare(connection), then these bytes, then nothing until the other end leaves."""
+    def act(connection):
+        prepare(connection)
+        connection.sendall(sent)
+        while connection.recv(4096):
+            continue
+    return act
+
+
 # ---- SeedLink ------------------------------------------------------------------------------------
 
 STEIM1, STEIM2, INT16, INT32, FLOAT32, FLOAT64 = 10, 11, 1, 3, 4, 5
@@ -411,20 +421,10 @@ def try_seedlink_garbage(folder):
     good = b"".join(packet(i, data) for i, data in enumerate(by_time(records(names[0], truth[0], rate))))
 
     def after_greeting(sent):
-        def act(connection):
-            greet(connection)
-            connection.sendall(sent)
-            while connection.recv(4096):
-                continue
-        return act
+        return saying(greet, sent)
 
     def before_greeting(sent):
-        def act(connection):
-            connection.recv(100)
-            connection.sendall(sent)
-            while connection.recv(4096):
-                continue
-        return act
+        return saying(lambda connection: connection.recv(100), sent)
 
     def last(connection):
         greet(connection)
@@ -703,12 +703,7 @@ def try_iclisten_lies(folder):
                     connection.sendall(lie)
 
     def garbage(sent):
-        def act(connection):
-            begun(connection)
-            connection.sendall(sent)
-            while connection.recv(4096):
-                continue
-        return act
+        return saying(begun, sent)
 
     def rest(connection):
         begun(connection)
