@@ -135,8 +135,31 @@ static double draw_angle(scene *s) {
 
 /* ---- samples and transforms ------------------------------------------------------------------ */
 
+/* exp(i phase step), step = 0, 1, ...: exact at each 256th step, by products between them. */
+typedef struct phasor {
+    double phase;
+    size_t step;
+    cplx turn, value;
+} phasor;
+
+static phasor phasor_at(double phase, size_t step) {
+    return (phasor){phase, step, cexp(I * phase), cexp(I * phase * (double)step)};
+}
+
+static cplx phasor_next(phasor *p) {
+    const cplx now = p->value;
+    p->step++;
+    p->value = p->step % 256 ? now * p->turn : cexp(I * p->phase * (double)p->step);
+    return now;
+}
+
 /* x[t] = sum_q X[q] exp(2 pi i q t / n), n a power of two, in place. */
 static void inverse_fft(cplx *x, size_t n) {
+    static cplx turn[SAMPLES / 2];
+    static bool made;
+    for (size_t k = 0; k < SAMPLES / 2 && !made; k++)
+        turn[k] = cexp(2 * M_PI * I * (double)k / SAMPLES);
+    made = true;
     for (size_t i = 1, j = 0; i < n; i++) {
         size_t bit = n >> 1;
         for (; j & bit; bit >>= 1)
@@ -148,14 +171,12 @@ static void inverse_fft(cplx *x, size_t n) {
         }
     }
     for (size_t half = 1; half < n; half *= 2)
-        for (size_t k = 0; k < half; k++) {
-            const cplx turn = cexp(M_PI * I * (double)k / (double)half);
-            for (size_t i = k; i < n; i += 2 * half) {
-                const cplx odd = turn * x[i + half];
-                x[i + half] = x[i] - odd;
-                x[i] += odd;
+        for (size_t i = 0; i < n; i += 2 * half)
+            for (size_t k = i; k < i + half; k++) {
+                const cplx odd = turn[(k - i) * (SAMPLES / 2 / half)] * x[k + half];
+                x[k + half] = x[k] - odd;
+                x[k] += odd;
             }
-        }
 }
 
 static double hann(size_t i) {
@@ -176,30 +197,28 @@ static void make_samples(scene *s, size_t k, const cplx *source, double amplitud
     const size_t low = (size_t)(bin_hz(FIRST_BIN - 6) / line_hz),
                  high = (size_t)(bin_hz(FIRST_BIN + BINS + 6) / line_hz);
     memset(x, 0, SAMPLES * sizeof *x);
+    phasor delay = phasor_at(2 * M_PI * line_hz * tau_s, low);
     for (size_t q = low; q < high; q++)
-        x[q] = (test_gauss(&s->random) +
-                source[q] * cexp(2 * M_PI * I * (double)q * line_hz * tau_s)) /
-               sqrt(SAMPLES);
+        x[q] = (test_gauss(&s->random) + source[q] * phasor_next(&delay)) / sqrt(SAMPLES);
     inverse_fft(x, SAMPLES);
+    const cplx there = amplitude * cexp(2 * M_PI * I * s->tone_hz * tau_s);
+    phasor tone = phasor_at(2 * M_PI * s->tone_hz / fs_hz, 0);
     for (size_t t = 0; t < SAMPLES && s->tone; t++)
-        x[t] += amplitude * cexp(2 * M_PI * I * s->tone_hz * ((double)t / fs_hz + tau_s));
+        x[t] += there * phasor_next(&tone);
 }
 
 static void transform(scene *s, size_t k, const cplx *samples) {
-    static cplx turn[BINS][LENGTH];
-    if (turn[0][0] == 0)
+    double taper[LENGTH];
+    for (size_t t = 0; t < LENGTH; t++)
+        taper[t] = hann(t);
+    for (size_t m = 0; m < s->snapshots || m < s->averages; m++) {
+        cplx x[LENGTH];
+        for (size_t t = 0; t < LENGTH; t++)
+            x[t] = taper[t] * conj(samples[m * HOP + t]);
+        inverse_fft(x, LENGTH); /* conj(sum_t conj(x) exp(+...)) = sum_t x exp(-...) */
         for (size_t b = 0; b < BINS; b++)
-            for (size_t t = 0; t < LENGTH; t++)
-                turn[b][t] = hann(t) * cexp(-2 * M_PI * I * (double)((FIRST_BIN + b) * t % LENGTH) /
-                                            LENGTH) +
-                             (t == 0 ? 1e-30 : 0);
-    for (size_t m = 0; m < s->snapshots || m < s->averages; m++)
-        for (size_t b = 0; b < BINS; b++) {
-            cplx sum = 0;
-            for (size_t t = 0; t < LENGTH; t++)
-                sum += turn[b][t] * samples[m * HOP + t];
-            s->x[m][b][k] = sum;
-        }
+            s->x[m][b][k] = conj(x[FIRST_BIN + b]);
+    }
 }
 
 /* A source of snr_db over the noise of the beam, in the sum over the band. */

@@ -181,7 +181,11 @@ static bool fail_entry(sonar_loader *l, sonar_option_id id, size_t i, const char
  * are not. */
 static bool distinct(sonar_loader *l, sonar_option_id id, size_t below, const char *what) {
     const sonar_value *v = value(l, id);
-    uint8_t *seen = sonar_alloc(SONAR_SENSORS_MOST, 1);
+    size_t most = 0;
+    for (size_t i = 0; i < v->count; i++)
+        if (v->numbers[i] < (double)below)
+            most = sonar_max_size(most, (size_t)v->numbers[i]);
+    uint8_t *seen = sonar_alloc(most + 1, 1);
     if (!seen)
         return no_memory(l);
     bool good = true;

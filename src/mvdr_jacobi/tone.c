@@ -4,28 +4,35 @@
 
 #include <string.h>
 
-/* Offsets of the table, and those one bin below them. */
-enum { OFFSETS = SONAR_MVDR_TONE_ANGLES + SONAR_MVDR_TONE_STEPS };
+enum {
+    LANES = 8,
+    /* Offsets of the table, and those one bin below them. */
+    OFFSETS = SONAR_MVDR_TONE_ANGLES + SONAR_MVDR_TONE_STEPS,
+    BLOCKS = (OFFSETS + LANES - 1) / LANES
+};
+typedef double lanes __attribute__((vector_size(LANES * sizeof(double))));
 
-/* Transform of the window function about its middle, at all offsets from the tone. The cosines are
- * turned from sample to sample: calling cos for each took most of a configuration's check. */
-static void transform(const double *window, size_t n, double at[OFFSETS]) {
-    double re[OFFSETS], im[OFFSETS], turn_re[OFFSETS], turn_im[OFFSETS];
-    for (size_t i = 0; i < OFFSETS; i++) {
-        const double offset = ((double)i + 0.5) / SONAR_MVDR_TONE_STEPS - SONAR_MVDR_TONE_REACH - 1;
+/* Transform of the window function about its middle, at the offsets first to first + LANES - 1 from
+ * the tone. The cosines are turned from sample to sample: calling cos for each took most of a
+ * configuration's check. */
+static void transform(const double *window, size_t n, size_t first, double at[LANES]) {
+    lanes re, im, turn_re, turn_im, sum = {0};
+    for (size_t i = 0; i < LANES; i++) {
+        const double offset =
+            ((double)(first + i) + 0.5) / SONAR_MVDR_TONE_STEPS - SONAR_MVDR_TONE_REACH - 1;
         re[i] = cos(M_PI * offset);
         im[i] = -sin(M_PI * offset);
         turn_re[i] = cos(2 * M_PI * offset / (double)n);
         turn_im[i] = sin(2 * M_PI * offset / (double)n);
-        at[i] = 0;
     }
-    for (size_t sample = 0; sample < n; sample++)
-        for (size_t i = 0; i < OFFSETS; i++) {
-            const double before = re[i];
-            at[i] += window[sample] * before;
-            re[i] = before * turn_re[i] - im[i] * turn_im[i];
-            im[i] = before * turn_im[i] + im[i] * turn_re[i];
-        }
+    for (size_t sample = 0; sample < n; sample++) {
+        const lanes before = re;
+        sum += window[sample] * before;
+        re = before * turn_re - im * turn_im;
+        im = before * turn_im + im * turn_re;
+    }
+    for (size_t i = 0; i < LANES; i++)
+        at[i] = sum[i];
 }
 
 /* The angle of (W(o), W(o - 1)) turns on with o as long as the ratio names one offset only. */
@@ -49,13 +56,14 @@ static void find_reach(sonar_mvdr_tones *tones) {
 }
 
 void sonar_mvdr_tones_make(const double *window, size_t n, sonar_mvdr_tones *tones) {
-    double square = 0, shifted = 0, before = 0, at[OFFSETS];
+    double square = 0, shifted = 0, before = 0, at[BLOCKS * LANES];
     for (size_t i = 0; i < n; i++) {
         square += window[i] * window[i];
         shifted += window[i] * window[i] * cos(2 * M_PI * ((double)i / (double)n - 0.5));
     }
     *tones = (sonar_mvdr_tones){.correlation = shifted / square};
-    transform(window, n, at);
+    for (size_t block = 0; block < BLOCKS; block++)
+        transform(window, n, block * LANES, at + block * LANES);
     for (size_t i = 0; i < SONAR_MVDR_TONE_ANGLES; i++) {
         double angle = atan2(at[i], at[i + SONAR_MVDR_TONE_STEPS]);
         angle -= i ? M_PI * round((angle - before) / M_PI) : 0; /* signs do not matter */
