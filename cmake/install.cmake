@@ -2,7 +2,7 @@
 # cmake/package.cmake; all of them are installed where none is named.
 #   bin                       programs
 #   lib/sonard                plugins for the GPU, found there by the programs in ../bin
-#   lib/<arch>, include       libsonar with its headers, pkg-config and CMake files
+#   lib/<arch>, include       libsonar, shared and static, with its headers, pkg-config and CMake files
 #   etc/sonard                an example configuration; /etc where the prefix is /usr
 #   lib/systemd/system        units
 #   share                     configurations, documents, manual pages, completion
@@ -34,8 +34,10 @@ if(TARGET sonar_mpi)
 endif()
 
 # ---- libsonar --------------------------------------------------------------------------------------
-# A plugin needs include/sonar alone. Whoever links the library needs the contract header of each
-# folder as well; these include each other by folder, so they have one of their own.
+# Another program needs libsonar.so and sonar/session.h, a plugin include/sonar alone. Whoever links the static library,
+# for what is inside, needs the contract header of each folder as well; these include each other by folder, so they have
+# one of their own.
+install(TARGETS sonar_shared LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT lib NAMELINK_COMPONENT dev)
 install(TARGETS sonar ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT dev)
 install(DIRECTORY include/sonar DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT dev)
 foreach(header backend/open.h cbf/cbf.h ranks/cluster.h ranks/exchange.h config/config.h config/report.h core/core.h
@@ -50,13 +52,14 @@ endforeach()
 include(CMakePackageConfigHelpers)
 file(RELATIVE_PATH PC_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 string(REGEX REPLACE "/$" "" PC_PREFIX ${PC_PREFIX})
-configure_file(cmake/libsonar.pc.in libsonar.pc @ONLY)
+foreach(pc libsonar libsonar-static)
+  configure_file(cmake/${pc}.pc.in ${pc}.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/${pc}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT dev)
+endforeach()
 configure_package_config_file(cmake/libsonar-config.cmake.in libsonar-config.cmake
   INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/libsonar
   PATH_VARS CMAKE_INSTALL_INCLUDEDIR CMAKE_INSTALL_LIBDIR)
 write_basic_package_version_file(libsonar-config-version.cmake COMPATIBILITY ExactVersion)
-install(FILES ${PROJECT_BINARY_DIR}/libsonar.pc
-  DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT dev)
 install(FILES ${PROJECT_BINARY_DIR}/libsonar-config.cmake ${PROJECT_BINARY_DIR}/libsonar-config-version.cmake
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/libsonar COMPONENT dev)
 

@@ -13,7 +13,7 @@ set(CPACK_STRIP_FILES ON)
 set(CPACK_OUTPUT_FILE_PREFIX ${PROJECT_BINARY_DIR}/packages)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_COMPONENTS_GROUPING IGNORE)
-set(CPACK_COMPONENTS_ALL sonard tools dev)
+set(CPACK_COMPONENTS_ALL sonard tools lib dev)
 if(TARGET sonar_cuda)
   list(APPEND CPACK_COMPONENTS_ALL cuda)
 endif()
@@ -48,7 +48,7 @@ file(WRITE ${PROJECT_BINARY_DIR}/debian/conffiles "/etc/sonard/sonard.yaml\n")
 
 set(CPACK_DEBIAN_TOOLS_PACKAGE_NAME sonard-tools)
 set(CPACK_DEBIAN_TOOLS_PACKAGE_SECTION science)
-set(CPACK_DEBIAN_TOOLS_PACKAGE_SUGGESTS sonard)
+set(CPACK_DEBIAN_TOOLS_PACKAGE_SUGGESTS "sonard, libsonar${PROJECT_VERSION_MAJOR}")
 # For sonar-render, which draws sonar-process's pictures.
 set(CPACK_DEBIAN_TOOLS_PACKAGE_RECOMMENDS "python3, python3-matplotlib, python3-numpy, python3-h5py, python3-zmq")
 set(CPACK_COMPONENT_TOOLS_DESCRIPTION "simulator, viewer, player and benchmark for sonard
@@ -59,17 +59,28 @@ hears, sonar-replay a recording, which sonar-export writes as WAV or HDF5;
 sonar-watch shows what sonard publishes in a terminal, sonar-check compares
 it with the truth, sonar-bench times the stages.")
 
+set(CPACK_DEBIAN_LIB_PACKAGE_NAME libsonar${PROJECT_VERSION_MAJOR})
+set(CPACK_DEBIAN_LIB_PACKAGE_SECTION libs)
+# CPack would give plugins a shlibs file as well.
+set(CPACK_DEBIAN_LIB_PACKAGE_CONTROL_EXTRA ${PROJECT_BINARY_DIR}/debian/shlibs ${PROJECT_BINARY_DIR}/debian/triggers)
+file(WRITE ${PROJECT_BINARY_DIR}/debian/shlibs
+  "libsonar ${PROJECT_VERSION_MAJOR} libsonar${PROJECT_VERSION_MAJOR} (>= ${PROJECT_VERSION})\n")
+file(WRITE ${PROJECT_BINARY_DIR}/debian/triggers "activate-noawait ldconfig\n")
+set(CPACK_COMPONENT_LIB_DESCRIPTION "beamforming of sonard, as a shared library
+Samples of a hydrophone array in, the messages that sonard publishes out, in
+one process and without sockets: for programs in C and in Python.")
+
 set(CPACK_DEBIAN_DEV_PACKAGE_NAME libsonar-dev)
 set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
-set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS
-  "libfftw3-dev, libzmq3-dev (>= 4.3), libyaml-dev, libcjson-dev, libsodium-dev")
+set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS "${CPACK_DEBIAN_LIB_PACKAGE_NAME} ${same}, \
+libfftw3-dev, libzmq3-dev (>= 4.3), libyaml-dev, libcjson-dev, libsodium-dev")
 if(MICROHTTPD_FOUND)
   string(APPEND CPACK_DEBIAN_DEV_PACKAGE_DEPENDS ", libmicrohttpd-dev")
 endif()
-set(CPACK_COMPONENT_DEV_DESCRIPTION "library behind sonard, for programs and plugins
-The static library libsonar with its headers, for programs that run its
-stages themselves, and the headers from which a plugin for another device
-is written.")
+set(CPACK_COMPONENT_DEV_DESCRIPTION "headers of the library behind sonard, and the static library
+The header of the shared library for programs, the headers from which a
+plugin for another device is written, and the static library with its
+headers, for programs that run its stages themselves.")
 
 # cuFFT comes from NVIDIA's own packages, one name for each release of CUDA, or from an installation
 # without packages, for which equivs or `dpkg --force-depends` is the administrator's choice. The plugin

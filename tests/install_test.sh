@@ -67,12 +67,13 @@ for unit in sonard.service sonard@.service; do
     ! grep -n '@[A-Z_]*@' "$file" || complain "$unit has an unfilled place"
 done
 
-# ---- libsonar: each header by itself, a program by pkg-config and by CMake, a plugin by the headers alone
-export PKG_CONFIG_PATH="$(dirname "$(find "$place" -name libsonar.pc)")"
+# ---- libsonar: each header by itself, a program with what is inside by pkg-config and by CMake, a plugin by the headers
+# alone. library_test.py tries the shared library.
+export PKG_CONFIG_PATH="$(dirname "$(find "$place" -name libsonar-static.pc)")"
 flags="-std=c17 -D_GNU_SOURCE -Wall -Wextra -Werror"
 for header in $(cd "$place/include" && find sonar libsonar -name '*.h'); do
     printf '#include "%s"\nint main(void) { return 0; }\n' "${header#libsonar/}" >"$place/one.c"
-    cc $flags -fsyntax-only $(pkg-config --cflags libsonar) "$place/one.c" || complain "$header needs what is not installed"
+    cc $flags -fsyntax-only $(pkg-config --cflags libsonar-static) "$place/one.c" || complain "$header needs what is not installed"
 done
 cat >"$place/channels.c" <<'C'
 #include "config/config.h"
@@ -90,18 +91,23 @@ int main(int argc, char **argv) {
 C
 # A program has to be linked with the library's sanitizers.
 sanitize=$(sed -n 's/^SONAR_SANITIZE:[A-Z]*=\(..*\)/-fsanitize=\1/p' "$build/CMakeCache.txt")
-cc $flags $sanitize -o "$place/channels" "$place/channels.c" $(pkg-config --cflags --libs libsonar)
-[ "$("$place/channels" "$place/etc/sonard/sonard.yaml")" = "32 channels" ] || complain "libsonar by pkg-config does not work"
+cc $flags $sanitize -o "$place/channels" "$place/channels.c" $(pkg-config --cflags --libs libsonar-static)
+[ "$("$place/channels" "$place/etc/sonard/sonard.yaml")" = "32 channels" ] || complain "libsonar-static by pkg-config does not work"
 cat >"$place/CMakeLists.txt" <<'C'
 cmake_minimum_required(VERSION 3.25)
 project(channels LANGUAGES C)
 find_package(libsonar REQUIRED)
 add_executable(channels_cmake channels.c)
 target_compile_definitions(channels_cmake PRIVATE _GNU_SOURCE)
-target_link_libraries(channels_cmake PRIVATE libsonar::sonar)
+target_link_libraries(channels_cmake PRIVATE libsonar::static)
+add_executable(version_cmake version.c)
+target_link_libraries(version_cmake PRIVATE libsonar::sonar)
 C
+printf '#include <sonar/session.h>\n#include <stdio.h>\nint main(void) { return puts(sonar_session_version()) < 0; }\n' >"$place/version.c"
 cmake -S "$place" -B "$place/build" -DCMAKE_PREFIX_PATH="$place" -DCMAKE_C_FLAGS="$sanitize" >"$place/log" 2>&1 &&
     cmake --build "$place/build" >>"$place/log" 2>&1 || { cat "$place/log" && complain "libsonar by CMake cannot be built with"; }
 [ "$("$place/build/channels_cmake" "$place/etc/sonard/sonard.yaml")" = "32 channels" ] || complain "libsonar by CMake does not work"
+[ "$("$place/build/version_cmake")" = "$("$place/bin/sonard" --version | awk '{ print $2 }')" ] ||
+    complain "libsonar.so by CMake does not work"
 cc $flags -I"$place/include" -fPIC -shared -o "$place/plugin.so" "$source/tests/plugins/plugin.c" ||
     complain "a plugin cannot be built from the installed headers"

@@ -64,8 +64,8 @@ not systemctl is-active --quiet sonard
 sonard --check-config /etc/sonard/sonard.yaml >/dev/null
 [ "$(stat -c %a /etc/sonard/keys)" = 700 ]
 
-step "libsonar-dev brings all that libsonar.pc requires"
-for name in $(sed -n 's/^Requires: //p' "$(find /usr/lib -name libsonar.pc)" | sed 's/>= [0-9.]*//g'); do
+step "libsonar-dev brings all that libsonar-static.pc requires"
+for name in $(sed -n 's/^Requires: //p' "$(find /usr/lib -name libsonar-static.pc)" | sed 's/>= [0-9.]*//g'); do
     [ -n "$(find /usr/lib /usr/share -name "$name.pc")" ] || complain "$name.pc is missing"
 done
 

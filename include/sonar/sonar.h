@@ -19,6 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "sonar/code.h"
 #include "sonar/topics.h"
 
 #ifdef __cplusplus
@@ -33,16 +34,6 @@ typedef struct sonar_c32 {
 } sonar_c32;
 
 /* ---- errors ---------------------------------------------------------------------------------- */
-
-typedef enum sonar_code {
-    SONAR_OK = 0,
-    SONAR_EINVAL, /* a value of the caller or the user cannot be accepted */
-    SONAR_ENOMEM, /* an allocation failed */
-    SONAR_ESYS,   /* the operating system or a library reported an error; text names the call */
-    SONAR_EPROTO, /* a peer violated the protocol */
-    SONAR_EUNAVAILABLE, /* the wanted device, backend or file is not available */
-    SONAR_ESTATE        /* called in an order that the contract forbids */
-} sonar_code;
 
 /* Filled through the caller's pointer; a NULL pointer is allowed everywhere and means "not wanted".
  * `where` is a place (file:line:column, a stage, an endpoint), `text` one sentence without newline.

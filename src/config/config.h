@@ -218,6 +218,10 @@ sonar_code sonar_config_load_with_keys(const char *path, const char *credentials
 sonar_code sonar_config_parse(const char *name, const char *text, size_t bytes,
                               sonar_config **config, sonar_report *report);
 void sonar_config_destroy(sonar_config *config);
+/* For a pipeline that is fed inside a program (config->reader): what is a daemon's own, such as
+ * sockets, keys, recordings and places on processors, is left out, and nothing is dropped however
+ * long it takes. Results do not depend on any of this. */
+void sonar_config_make_private(sonar_config *config);
 
 /* ---- changes while the daemon runs ----------------------------------------------------------- */
 

@@ -159,13 +159,7 @@ static void name_folder(run *r) {
 
 /* ---- the pipeline ---------------------------------------------------------------------------- */
 
-static void forget(char **text) {
-    free(*text);
-    *text = NULL;
-}
-
-/* What is a daemon's own is left out, and nothing is dropped however long it takes. Results do not
- * depend on any of this. */
+/* What is a daemon's own is left out. Plugins are looked for where a daemon looks. */
 static void make_private(sonar_config *c) {
     char dir[PATH_MAX];
     if (c->navigation_nmea || c->navigation_endpoint)
@@ -173,18 +167,7 @@ static void make_private(sonar_config *c) {
                 "%s: navigation is not in the recording: bearings are in the array's frame "
                 "unless array.heading_deg is given\n",
                 self.name);
-    c->overload = SONAR_BLOCK;
-    c->threads = sonar_processors();
-    c->cpus = 0;
-    c->cpu_ingest = c->cpu_output = -1;
-    c->data_priority = 0;
-    c->lock_memory = false;
-    c->record_what = SONAR_RECORD_OFF;
-    c->security.curve = false;
-    forget(&c->shared_memory);
-    forget(&c->metrics_listen);
-    forget(&c->navigation_nmea);
-    forget(&c->navigation_endpoint);
+    sonar_config_make_private(c);
     if (!c->plugin_dir && program_plugin_dir(dir, sizeof dir))
         c->plugin_dir = strdup(dir); /* NULL, as otherwise: the loader's own search path */
 }
