@@ -20,7 +20,7 @@ install(TARGETS ${SONAR_TOOL_PROGRAMS} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDI
 # sonar-process finds it from its own folder.
 set(python ${CMAKE_INSTALL_DATADIR}/sonard/python)
 install(PROGRAMS tools/python/sonar-render DESTINATION ${python} COMPONENT tools)
-install(FILES tools/python/sonar.py DESTINATION ${python} COMPONENT tools)
+install(DIRECTORY tools/python/sonar DESTINATION ${python} COMPONENT tools FILES_MATCHING PATTERN "*.py")
 foreach(plugin sonar_cuda sonar_bench_cuda)
   if(TARGET ${plugin})
     # cuFFT is the machine's own, never ours to bring.

@@ -270,6 +270,7 @@ def run_page(page, blocks):
             [*OWN_NETWORK, "bash", "-c", script], cwd=checkout, text=True, errors="replace", stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=open(folder / "log", "w"),
             env={**os.environ, "PATH": f"{folder}/bin:{binaries}:{os.environ['PATH']}", "PYTHONPATH": "tools/python",
+                 "SONAR_LIBRARY": str(binaries.parent / "lib/libsonar.so.0"),
                  "RUNTIME_DIRECTORY": f"{folder}/run/sonard", "STATE_DIRECTORY": f"{folder}/var/lib/sonard",
                  "MPLCONFIGDIR": name})
         try:

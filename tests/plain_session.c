@@ -191,7 +191,8 @@ static void *run_session(void *arg) {
         block.data = (const uint8_t *)all.data + (ptrdiff_t)at * all.sample_stride;
         block.data = gap ? NULL : block.data;
         block.samples = count;
-        block.utc_ns = at ? 0 : utc_ns;
+        if (!at || r->form == BACKWARDS) /* once, or with each block */
+            block.utc_ns = utc_ns + (int64_t)at * 1000000000 / FS;
         require(!sonar_session_feed(session, &block, error, sizeof error), error);
         take_all(session, &r->got);
     }

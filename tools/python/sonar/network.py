@@ -1,119 +1,18 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reads what sonard publishes: one module over pyzmq and numpy (docs/reading.md has the fields).
-
-    import sonar
-    for s in sonar.subscribe("tcp://127.0.0.1:5556", "mvdr.azimuth"):
-        print(s.utc, s.axis("azimuth")[s.data.argmax()], s.db.max(), s.unit)
-"""
-
-import json
+"""A subscriber to a running sonard, over pyzmq."""
 import logging
 import re
 import socket as sockets
 import time
 import urllib.parse
 
-import numpy as np
 import zmq
 from zmq.utils.monitor import recv_monitor_message
 
-SCHEMA = "sonard/1"
+from .messages import Message
+
 PATIENCE_S = 2  # in which a daemon that is there has sent its status
 log = logging.getLogger("sonar")
-
-
-class ProtocolError(Exception):
-    """A message that is not one of this protocol, and why."""
-
-
-class Message:
-    """One message: `header` (dict), `data` (float32, in the header's shape), and the fields used most."""
-
-    def __init__(self, parts):
-        if len(parts) != 3:
-            raise ProtocolError(f"a message has three parts, not {len(parts)}")
-        try:
-            self.header = json.loads(parts[1])
-        except ValueError as error:
-            raise ProtocolError(f"the header is not JSON: {error}") from None
-        if not isinstance(self.header, dict) or self.header.get("schema") != SCHEMA:
-            came = self.header.get("schema") if isinstance(self.header, dict) else None
-            raise ProtocolError(f"schema {came!r}: this reader knows {SCHEMA!r} only")
-        self.topic = parts[0].decode()
-        values = np.frombuffer(parts[2], self.header["dtype"])
-        if values.size != int(np.prod(self.header["shape"])):
-            raise ProtocolError(f"{len(parts[2])} bytes for shape {self.header['shape']}")
-        self.data = values.reshape(self.header["shape"])
-        self.unit = self.header["unit"]
-        self.window = self.header["window"]
-        self.flags = self.header["flags"]
-
-    @property
-    def utc(self):
-        """Of the window's first sample, exact to the ns; not-a-time if the digitiser does not know it."""
-        ns = self.header["utc_ns"]
-        return np.datetime64("NaT", "ns") if ns is None else np.datetime64(ns, "ns")
-
-    @property
-    def db(self):
-        """The power in dB re 1 unit."""
-        return 10 * np.log10(np.maximum(self.data, 1e-30))
-
-    def axis(self, which):
-        """Values of an axis, by its name or its place."""
-        axes = self.header["axes"]
-        i = which if isinstance(which, int) else [a["name"] for a in axes].index(which)
-        if "values" in axes[i]:
-            return np.array(axes[i]["values"], float)
-        return axes[i]["start"] + axes[i]["step"] * np.arange(self.header["shape"][i])
-
-    def bearings(self, angle_deg):
-        """The true bearings (in the array frame without a heading) that an angle of the azimuth axis stands
-        for, in the horizontal plane: one, or those right and left of a line's axis; none where there is none."""
-        h = self.header
-        heading = h["heading_deg"] or 0
-        if h.get("resampled"):
-            return [angle_deg % 360]
-        if h["bearing_kind"] != "cone":
-            return [(heading + angle_deg) % 360]
-        if h["axis_az_deg"] is None:
-            return []
-        cosine = np.cos(np.radians(angle_deg)) / np.cos(np.radians(h["axis_depression_deg"] or 0))
-        if abs(cosine) > 1:
-            return []
-        side = np.degrees(np.arccos(cosine))
-        return [(heading + h["axis_az_deg"] + s * side) % 360 for s in (1, -1)]
-
-
-def recording(path):
-    """What sonard recorded with `record.what: raw` (docs/recording.md), or any SigMF data set of 16-bit or float
-    samples: counts as [sample][channel], read from the disk as they are used, and the metadata. Where an
-    annotation says `missing`, the counts of its `sonar:channels` ([first, count]) are zeros."""
-    stem = str(path).removesuffix(".sigmf-meta").removesuffix(".sigmf-data")
-    with open(stem + ".sigmf-meta", encoding="utf-8") as file:
-        meta = json.load(file)
-    dtype = {"rf32_le": "<f4", "ri16_le": "<i2", "ri32_le": "<i4"}[meta["global"]["core:datatype"]]
-    channels = meta["global"].get("core:num_channels", 1)
-    counts = np.memmap(stem + ".sigmf-data", dtype, "r")  # its last sample may be there in part
-    return counts[:counts.size // channels * channels].reshape(-1, channels), meta
-
-
-def spectra(path, group):
-    """The messages of a group of spectra.h5, as sonar-process writes it (docs/recordings.md): of a topic, or of
-    "lofargram", whose headers have az_deg, the direction of the row. None if there is no such group."""
-    import h5py  # nothing else needs it
-
-    with h5py.File(path) as file:
-        rows = {name: data[()] for name, data in file[group].items()} if group in file else {}
-    first = json.loads(rows["header"]) if rows else {}
-    for i, power in enumerate(rows.get("power", ())):
-        own = {name: rows[name][i].item() for name in ("utc_ns", "sample_index", "window", "heading_deg", "az_deg")
-               if name in rows}
-        own["utc_ns"] = own["utc_ns"] or None
-        own["heading_deg"] = None if np.isnan(own["heading_deg"]) else own["heading_deg"]
-        flags = rows["flags"][i].decode()
-        header = {**first, **own, "flags": flags.split(",") if flags else []}
-        yield Message([first["topic"].encode(), json.dumps(header), power.tobytes()])
 
 
 def read_certificate(path):
@@ -240,3 +139,8 @@ def subscribe(endpoint, *topics, key=None, timeout_s=None, high_water_mark=1000)
             told.clear()
     finally:
         socket.close()
+
+
+def listen(endpoint, *topics, **options):
+    """As subscribe; without topics those that every window brings: spectra, detections, status."""
+    return subscribe(endpoint, *(topics or ("",)), **options)

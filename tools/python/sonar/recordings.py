@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A recording in one call: WAV files and SigMF data sets. sonar-process reads more (docs/recordings.md)."""
+import logging
+import pathlib
+import re
+import struct
+
+import numpy as np
+
+from .beamform import utc_ns
+from .messages import recording
+from .record import Record
+from .session import Session
+
+BLOCK = 1 << 16  # samples that are converted at a time
+log = logging.getLogger("sonar")
+
+
+class Results(dict):
+    """A Record for each topic that came, by its name."""
+
+    @property
+    def contacts(self):
+        """The detections of all windows as a list of dicts, each with the `utc` and `time_s` of its window."""
+        found = self.get("detections")
+        windows = zip(found.messages, found.time_s) if found else ()
+        return [{"utc": m.utc, "time_s": time_s, "window": m.window, **detection}
+                for m, time_s in windows for detection in m.header["detections"]]
+
+
+def process(file, config, *, topics=("cbf.azimuth", "mvdr.azimuth", "detections"), utc=None):
+    """Results of a recording: those that sonar-process and sonard have of it, number for number.
+
+    file    WAV or SigMF; its channels are those of the configuration
+    config  path of a configuration as for sonard, or a dict with the same content
+    topics  names as in docs/reading.md; None: those that every window brings
+    utc     of the first sample; default: what the file or its name says, else unknown"""
+    samples, fs, recorded_ns = _open(pathlib.Path(file))
+    start_ns = recorded_ns if utc is None else utc_ns(utc)
+    found = {}
+
+    def take():
+        for message in session:
+            found.setdefault(message.topic, []).append(message)
+
+    with Session(config, topics) as session:
+        for at in range(0, len(samples), BLOCK):
+            session.feed(counts(samples[at:at + BLOCK]), fs, 0 if at else start_ns)
+            take()
+        session.finish()
+        take()
+    if not found:
+        raise ValueError(f"{file}: no message came: {len(samples)} samples are shorter than a window (dft.length)")
+    return Results((topic, Record(messages)) for topic, messages in found.items())
+
+
+def read_wav(file):
+    """Samples as [sample][channel] and the sampling rate. Integers are counts. Read from the disk as they are used,
+    except 24-bit samples, which become int32."""
+    samples, fs = _wav(pathlib.Path(file))
+    return counts(samples), fs
+
+
+def counts(samples):
+    """What the library takes: 24-bit samples, [...][3 bytes], as int32."""
+    if samples.ndim == 2:
+        return samples
+    wide = np.zeros((*samples.shape[:2], 4), np.uint8)
+    wide[..., 1:] = samples
+    return wide.view("<i4")[..., 0] >> 8
+
+
+def _open(file):
+    if file.suffix in (".sigmf-meta", ".sigmf-data"):
+        return _sigmf(file)
+    return *_wav(file), _named_utc_ns(file.name)
+
+
+def _sigmf(file):
+    samples, meta = recording(file)
+    if len(meta["captures"]) > 1 or meta.get("annotations"):
+        raise ValueError(f"{file}: it has gaps, which sonar-process can process")
+    date = meta["captures"][0].get("core:datetime") if meta["captures"] else None
+    return samples, meta["global"]["core:sample_rate"], utc_ns(date)
+
+
+# ---- WAV
+
+
+def _chunks(file):
+    """Of a RIFF file: name, place of the content, size. A size beyond the end is that of a file that is not complete."""
+    with open(file, "rb") as data:
+        head = data.read(12)
+        if head[:4] != b"RIFF" or head[8:] != b"WAVE":
+            raise ValueError(f"{file}: no WAV file; sonar-process reads RF64, FLAC, HDF5 and others")
+        end = file.stat().st_size
+        at = 12
+        while at + 8 <= end:
+            data.seek(at)
+            name, size = struct.unpack("<4sI", data.read(8))
+            yield name, at + 8, min(size, end - at - 8)
+            at += 8 + size + size % 2
+
+
+TYPES = {(1, 16): "<i2", (1, 24): "24", (1, 32): "<i4", (3, 32): "<f4", (3, 64): "<f8"}
+
+
+def _wav(file):
+    found = {name: (at, size) for name, at, size in _chunks(file) if name in (b"fmt ", b"data")}
+    if len(found) < 2:
+        raise ValueError(f"{file}: no samples in it")
+    with open(file, "rb") as data:
+        data.seek(found[b"fmt "][0])
+        form = data.read(found[b"fmt "][1])
+    kind, channels, fs, _, _, bits = struct.unpack_from("<HHIIHH", form)
+    if kind == 0xFFFE and len(form) >= 26:  # the extensible form's own kind
+        (kind,) = struct.unpack_from("<H", form, 24)
+    if (kind, bits) not in TYPES or not channels:
+        raise ValueError(f"{file}: samples of kind {kind} with {bits} bits; 16, 24 and 32 bits and floats are "
+                         "read here, others by sonar-process")
+    at, size = found[b"data"]
+    rows = size // (channels * bits // 8)
+    if bits == 24:
+        return np.memmap(file, np.uint8, "r", at, (rows, channels, 3)), fs
+    return np.memmap(file, TYPES[kind, bits], "r", at, (rows, channels)), fs
+
+
+def _named_utc_ns(name):
+    """Of a name such as ships_20260131T120000Z.wav, as sonar-process understands it; 0: there is none."""
+    for form, century in ((r"(?<!\d)(\d{4})-?(\d\d)-?(\d\d)[T_-]?(\d\d)-?(\d\d)-?(\d\d)(?!\d)", ""),
+                          (r"\.(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)\.", "20")):
+        if part := re.search(form, name):
+            utc = "{}-{}-{}T{}:{}:{}".format(century + part[1], *part.groups()[1:])
+            log.info("%s: its name dates %s, taken as UTC", name, utc)
+            try:
+                return utc_ns(utc)
+            except ValueError:
+                return 0
+    return 0
