@@ -142,6 +142,7 @@ def check_session(folder, samples, wanted):
     """Types, strides and byte orders."""
     import sonar
     assert sonar.library_version() == sonar.__version__
+    sonar.session.AT_ONCE = 3333 * SENSORS  # many pieces
     padded = np.zeros((len(samples), 2 * SENSORS + 1), "<f8")
     padded[:, 1::2] = samples
     for what, given, block in (("int16", samples, 999), ("float64", samples.astype(float), 10**9),
@@ -201,8 +202,9 @@ def check_beamform(samples):
     assert 400 <= low_hz < 401 and 999 < high_hz <= 1000, (low_hz, high_hz)
     ring = [[np.cos(a), np.sin(a)] for a in np.arange(SENSORS) * 2 * np.pi / SENSORS]
     assert sonar.beamform(samples, ring, FS_HZ, sound_speed=1480).messages[0].header["bearing_kind"] == "azimuth"
-    shaded = sonar.beamform(samples, positions, FS_HZ, options={"cbf": {"ranges_m": [100]}, "array": {"name": "mine"}})
-    assert shaded.messages[0].header["array"] == "mine"
+    shaded = sonar.beamform(samples, positions, np.int64(FS_HZ), sound_speed=np.int64(1500), gain_db=np.zeros(SENSORS),
+                            options={"cbf": {"ranges_m": np.array([100])}, "array": {"name": "mine"}})
+    assert shaded.messages[0].header["array"] == "mine" and shaded.unit == "uPa^2"
 
 
 def check_xarray(record):
@@ -236,6 +238,17 @@ def check_gaps(folder, samples):
         if m.topic == "element.missing":
             assert np.allclose(m.data, lost), (m.data, lost)
     assert len(messages) == 2 * (1 + (9000 - LENGTH) // HOP)
+    far = 10**7  # beyond the ring
+    with sonar.Session(CONFIG, ["cbf.azimuth"]) as session:
+        session.feed(samples[:4000], FS_HZ, UTC_NS)
+        session.skip(far, SENSORS, FS_HZ)
+        session.feed(samples[:4000], FS_HZ)
+        session.finish()
+        messages = list(session)
+    begins = [m.header["sample_index"] for m in messages]
+    inside = [at for at in range(0, far + 8000 - LENGTH + 1, HOP) if at + LENGTH <= 4000 or at >= 4000 + far]
+    assert begins == inside, (begins, inside)
+    assert all(m.utc.astype(int) == UTC_NS + at * 10**9 // FS_HZ for m, at in zip(messages, begins))
 
 
 def expect(words, call, *arguments, kind=ValueError, **named):
@@ -328,6 +341,12 @@ def check_process(folder, samples, wanted):
                                                 len(results["cbf.lofar"].az_deg))
     undated = sonar.process(wav(folder / "undated.wav", samples, 1, 16), CONFIG)
     assert undated["cbf.azimuth"].time[2] == 2 * HOP / FS_HZ
+    whole = files[0].read_bytes()
+    (folder / "cut.wav").write_bytes(whole[:len(whole) // 2 + 1])  # in the middle of a sample
+    cut, _ = sonar.read_wav(folder / "cut.wav")
+    assert len(samples) // 2 - 10 < len(cut) < len(samples) // 2 and np.array_equal(cut, samples[:len(cut)])
+    (folder / "empty.wav").write_bytes(whole[:len(whole) - samples.nbytes])
+    expect(["no samples in it"], sonar.read_wav, folder / "empty.wav")
     read, fs = sonar.read_wav(files[2])
     assert np.array_equal(read, samples) and fs == FS_HZ
 

@@ -100,6 +100,12 @@ def check_subscribe(folder):
             break
     assert s.topic == "mvdr.azimuth" and s.unit == "uPa^2" and s.db.shape == s.data.shape
     assert abs(loudest[-1] - SHIP_DEG) < 2, loudest
+    topics = set()
+    for s in sonar.listen(endpoint, timeout_s=30):
+        topics.add(s.topic)
+        if topics >= {"cbf.azimuth", "mvdr.azimuth", "detections", "status"}:
+            break
+    assert "cbf.lofar" not in topics and len(topics) >= 4, topics
 
 
 def check_key(folder):

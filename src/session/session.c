@@ -183,15 +183,24 @@ static sonar_frame frame_of(const sonar_session *s, int type, size_t samples) {
                          .fs_hz = s->config->fs_hz};
 }
 
+/* Inlined with a constant size, which makes it several times as fast. */
+static inline void pick(const uint8_t *from, ptrdiff_t stride, size_t count, size_t size,
+                        uint8_t *to) {
+    for (size_t i = 0; i < count; i++, from += stride, to += size)
+        memcpy(to, from, size);
+}
+
 /* Samples [from, from + count) of the block to [sample][channel]. */
 static void gather(const sonar_session_samples *block, uint64_t from, size_t count, uint8_t *to) {
-    const size_t size = sonar_dtype_size((sonar_dtype)block->type);
-    for (size_t i = 0; i < count; i++) {
-        const uint8_t *at =
-            (const uint8_t *)block->data + (ptrdiff_t)(from + i) * block->sample_stride;
-        for (uint32_t c = 0; c < block->channels; c++, at += block->channel_stride, to += size)
-            memcpy(to, at, size);
-    }
+    const size_t size = sonar_dtype_size((sonar_dtype)block->type), channels = block->channels;
+    const uint8_t *at = (const uint8_t *)block->data + (ptrdiff_t)from * block->sample_stride;
+    for (size_t i = 0; i < count; i++, at += block->sample_stride, to += channels * size)
+        if (block->channel_stride == (ptrdiff_t)size)
+            memcpy(to, at, channels * size);
+        else if (size == 2)
+            pick(at, block->channel_stride, channels, 2, to);
+        else
+            pick(at, block->channel_stride, channels, 4, to);
 }
 
 static sonar_code send(sonar_session *s, const sonar_session_samples *block, uint64_t from,
@@ -269,22 +278,30 @@ int sonar_session_feed(sonar_session *s, const sonar_session_samples *block, cha
 
 /* ---- end ------------------------------------------------------------------------------------- */
 
+static uint64_t sum(const uint64_t *count, int counts) {
+    uint64_t all = 0;
+    for (int i = 0; i < counts; i++)
+        all += count[i];
+    return all;
+}
+
 static void say_losses(sonar_session *s) {
-    const sonar_status *status = sonar_pipeline_status(s->pipeline);
-    uint64_t frames = 0, windows = 0;
+    const sonar_ingest_counters *seen = &sonar_pipeline_status(s->pipeline)->ingest;
+    const uint64_t frames = sum(seen->frames_dropped, SONAR_FRAME_CAUSES);
+    const uint64_t windows = sum(seen->windows_dropped, SONAR_WINDOW_CAUSES);
     char text[200];
-    for (int i = 0; i < SONAR_FRAME_CAUSES; i++)
-        frames += status->ingest.frames_dropped[i];
-    for (int i = 0; i < SONAR_WINDOW_CAUSES; i++)
-        windows += status->ingest.windows_dropped[i];
-    if (frames || windows) {
-        snprintf(text, sizeof text,
-                 "%" PRIu64 " blocks of up to %d samples were refused (not finite, or "
-                 "ingest.drop_spikes), and %" PRIu64 " windows lack too many samples "
-                 "(ingest.max_missing_share)",
-                 frames, FRAME_SAMPLES, windows);
+    snprintf(text, sizeof text,
+             "%" PRIu64 " times up to %d samples were refused, because one is not finite or no "
+             "sound can have made it (ingest.drop_spikes)",
+             frames, FRAME_SAMPLES);
+    if (frames)
         log_line(s, SONAR_WARN, "samples", text);
-    }
+    snprintf(text, sizeof text,
+             "%" PRIu64 " windows are left out, because they lack too many samples "
+             "(ingest.max_missing_share)",
+             windows);
+    if (windows)
+        log_line(s, SONAR_WARN, "samples", text);
 }
 
 static sonar_code finish(sonar_session *s, sonar_error *err) {

@@ -120,6 +120,8 @@ def _wav(file):
                          "read here, others by sonar-process")
     at, size = found[b"data"]
     rows = size // (channels * bits // 8)
+    if not rows:
+        raise ValueError(f"{file}: no samples in it")
     if bits == 24:
         return np.memmap(file, np.uint8, "r", at, (rows, channels, 3)), fs
     return np.memmap(file, TYPES[kind, bits], "r", at, (rows, channels)), fs

@@ -13,6 +13,7 @@ from .messages import Message
 SONAME = "libsonar.so.0"
 TYPES = {"int16": 1, "int32": 3, "float32": 4}  # SONAR_SESSION_*
 EINVAL = 1
+AT_ONCE = 1 << 22  # numbers that are converted at a time; between them Ctrl-C is seen
 log = logging.getLogger("sonar")
 
 
@@ -103,7 +104,7 @@ class Session:
         spec = _Spec(",".join(topics).encode() if topics else None, _tell, None)
         end = ctypes.byref(spec), ctypes.byref(self._session), self._error, len(self._error)
         if isinstance(config, dict):
-            text = json.dumps(config).encode()
+            text = json.dumps(config, default=lambda value: value.tolist()).encode()  # numpy's numbers and arrays
             self._check(_library().sonar_session_parse(b"configuration", text, len(text), *end))
         else:
             self._check(_library().sonar_session_load(os.fsencode(config), *end))
@@ -125,10 +126,12 @@ class Session:
         if samples.ndim != 2:
             raise ValueError(f"samples have the shape {samples.shape}; [sample][channel] is wanted")
         native = samples.dtype.newbyteorder("=")
-        samples = samples.astype(native if native.name in TYPES else np.float32, copy=False)
-        block = _Samples(samples.ctypes.data, TYPES[samples.dtype.name], samples.shape[1], samples.shape[0],
-                         samples.strides[1], samples.strides[0], fs, utc_ns)
-        self._feed(block)
+        kind = native if native.name in TYPES else np.dtype(np.float32)
+        rows = max(AT_ONCE // max(samples.shape[1], 1), 1)
+        for at in range(0, len(samples), rows):
+            some = samples[at:at + rows].astype(kind, copy=False)
+            self._feed(_Samples(some.ctypes.data, TYPES[kind.name], some.shape[1], some.shape[0], some.strides[1],
+                                some.strides[0], fs, 0 if at else utc_ns))
 
     def skip(self, samples, channels, fs):
         """So many samples of all channels are missing."""
