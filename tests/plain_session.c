@@ -271,7 +271,7 @@ static void refuse(sonar_session *session, sonar_session_samples block, int code
 
 static void hear(void *ctx, const char *where, const char *line) {
     (void)where;
-    if (strstr(line, "1 times up to 256 samples were refused"))
+    if (strstr(line, "1 pieces were refused"))
         ++*(int *)ctx;
 }
 

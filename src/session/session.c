@@ -12,15 +12,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "core/core.h"
 #include "ingest/frame.h"
 #include "output/output.h"
 #include "pipeline/pipeline.h"
+#include "session/feeder.h"
 
-enum { FRAME_SAMPLES = 256, WAIT_MS = 100, STUCK_S = 60, FLUSH_MS = 600000, NAP_NS = 500000 };
-enum { SECOND_NS = 1000000000 };
+enum { FRAME_SAMPLES = 256, FLUSH_MS = 600000 };
 
 _Static_assert((int)SONAR_SESSION_S16 == (int)SONAR_S16 &&
                    (int)SONAR_SESSION_S32 == (int)SONAR_S32 &&
@@ -39,12 +38,11 @@ struct sonar_session {
     sonar_output_tap tap;
     uint32_t topics; /* SONAR_WANT bits */
     sonar_pipeline *pipeline;
+    sonar_feeder feeder;
     uint8_t *frame; /* [FRAME_SAMPLES][channel] of the largest type */
 
-    uint64_t at, sequence, timed; /* next sample and frame; timed: sample at utc_ns */
-    int64_t utc_ns;               /* 0: unknown */
-    uint64_t ticked;              /* sample of the last tick, and when */
-    int64_t ticked_ns;
+    uint64_t sequence, timed; /* of the next frame; the sample at utc_ns */
+    int64_t utc_ns;           /* 0: unknown */
     bool finished;
     sonar_error failure; /* the code is not SONAR_OK: the session has ended by it */
 
@@ -114,59 +112,25 @@ bool sonar_session_take(sonar_session *s, sonar_session_message *message) {
     return l != NULL;
 }
 
-/* ---- the control thread's share -------------------------------------------------------------- */
-
-/* Health judges by the clock, which has no meaning here; what it finds out about sensors holds. */
-static bool is_told(sonar_level level, const char *where) {
-    const bool health = !strncmp(where, "health.", strlen("health."));
-    return level <= SONAR_WARN && (!health || strstr(where, "elements"));
-}
+/* ---- the log --------------------------------------------------------------------------------- */
 
 static void log_line(void *ctx, sonar_level level, const char *where, const char *text) {
     const sonar_session *s = ctx;
-    if (s->spec.log && is_told(level, where))
+    if (s->spec.log && sonar_feeder_tells(level, where))
         s->spec.log(s->spec.log_ctx, where, text);
 }
 
-static sonar_code tick(sonar_session *s, sonar_error *err) {
-    s->ticked = s->at;
-    s->ticked_ns = sonar_monotonic_ns();
-    return sonar_pipeline_tick(s->pipeline, err);
-}
-
-/* While it waits for the pipeline. One that does not go on any more tells why by its tick. Sensors
- * that array.auto_mask takes out are found by the tick, which otherwise comes at the same sample
- * each time. */
-static sonar_code tick_if_stuck(sonar_session *s, sonar_error *err) {
-    const int64_t patience_s = s->config->auto_mask ? STUCK_S : 1;
-    return sonar_monotonic_ns() - s->ticked_ns >= patience_s * SECOND_NS ? tick(s, err) : SONAR_OK;
-}
-
-/* Until no window is in work. */
-static sonar_code await(sonar_session *s, sonar_error *err) {
-    sonar_code code = SONAR_OK;
-    while (!code && !sonar_pipeline_idle(s->pipeline)) {
-        nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
-        code = tick_if_stuck(s, err);
-    }
-    return code;
-}
-
-/* Between two frames: once in a second of samples. */
-static sonar_code attend(sonar_session *s, sonar_error *err) {
-    if ((double)(s->at - s->ticked) < s->config->fs_hz)
-        return SONAR_OK;
-    const sonar_code code = s->config->auto_mask ? await(s, err) : SONAR_OK;
-    return code ? code : tick(s, err);
+static void log_loss(void *ctx, const char *text) {
+    log_line(ctx, SONAR_WARN, "samples", text);
 }
 
 /* ---- samples --------------------------------------------------------------------------------- */
 
 static int64_t utc_of(const sonar_session *s) {
-    const double fs_hz = s->config->fs_hz, samples = (double)(s->at - s->timed);
+    const double fs_hz = s->config->fs_hz, samples = (double)(s->feeder.done - s->timed);
     const double whole_s = floor(samples / fs_hz); /* seconds and rest: exact for years */
     const double rest = samples - whole_s * fs_hz;
-    return s->utc_ns ? s->utc_ns + (int64_t)whole_s * SECOND_NS + llrint(rest / fs_hz * 1e9) : 0;
+    return s->utc_ns ? s->utc_ns + (int64_t)whole_s * 1000000000 + llrint(rest / fs_hz * 1e9) : 0;
 }
 
 static sonar_frame frame_of(const sonar_session *s, int type, size_t samples) {
@@ -178,7 +142,7 @@ static sonar_frame frame_of(const sonar_session *s, int type, size_t samples) {
                          .flags = SONAR_FRAME_REPLAY,
                          .epoch = 1,
                          .sequence = s->sequence,
-                         .first_sample = s->at,
+                         .first_sample = s->feeder.done,
                          .utc_ns = utc_of(s),
                          .fs_hz = s->config->fs_hz};
 }
@@ -207,15 +171,12 @@ static sonar_code send(sonar_session *s, const sonar_session_samples *block, uin
                        size_t count, sonar_error *err) {
     uint8_t header[SONAR_FRAME_HEADER_BYTES];
     const sonar_frame frame = frame_of(s, block->type, count);
-    sonar_code code = SONAR_OK;
     gather(block, from, count, s->frame);
     sonar_frame_encode(&frame, header);
-    while (!code && !sonar_pipeline_feed(s->pipeline, header, sizeof header, s->frame,
-                                         sonar_frame_payload_bytes(&frame), WAIT_MS))
-        code = tick_if_stuck(s, err);
-    s->at += count;
     s->sequence++;
-    return code ? code : attend(s, err);
+    const sonar_code code = sonar_feeder_frame(&s->feeder, header, sizeof header, s->frame,
+                                               sonar_frame_payload_bytes(&frame), err);
+    return code ? code : sonar_feeder_advance(&s->feeder, count, err);
 }
 
 static sonar_code check(const sonar_session *s, const sonar_session_samples *block,
@@ -245,10 +206,10 @@ static sonar_code feed(sonar_session *s, const sonar_session_samples *block, son
     sonar_code code = SONAR_OK;
     if (block->utc_ns) {
         s->utc_ns = block->utc_ns;
-        s->timed = s->at;
+        s->timed = s->feeder.done;
     }
     if (!block->data)
-        s->at += block->samples;
+        code = sonar_feeder_advance(&s->feeder, block->samples, err);
     for (uint64_t from = 0; block->data && from < block->samples && !code; from += FRAME_SAMPLES)
         code = send(s, block, from, sonar_min_size(FRAME_SAMPLES, block->samples - from), err);
     return code;
@@ -278,43 +239,11 @@ int sonar_session_feed(sonar_session *s, const sonar_session_samples *block, cha
 
 /* ---- end ------------------------------------------------------------------------------------- */
 
-static uint64_t sum(const uint64_t *count, int counts) {
-    uint64_t all = 0;
-    for (int i = 0; i < counts; i++)
-        all += count[i];
-    return all;
-}
-
-static void say_losses(sonar_session *s) {
-    const sonar_ingest_counters *seen = &sonar_pipeline_status(s->pipeline)->ingest;
-    const uint64_t frames = sum(seen->frames_dropped, SONAR_FRAME_CAUSES);
-    const uint64_t windows = sum(seen->windows_dropped, SONAR_WINDOW_CAUSES);
-    char text[200];
-    snprintf(text, sizeof text,
-             "%" PRIu64 " times up to %d samples were refused, because one is not finite or no "
-             "sound can have made it (ingest.drop_spikes)",
-             frames, FRAME_SAMPLES);
-    if (frames)
-        log_line(s, SONAR_WARN, "samples", text);
-    snprintf(text, sizeof text,
-             "%" PRIu64 " windows are left out, because they lack too many samples "
-             "(ingest.max_missing_share)",
-             windows);
-    if (windows)
-        log_line(s, SONAR_WARN, "samples", text);
-}
-
 static sonar_code finish(sonar_session *s, sonar_error *err) {
-    sonar_code code = SONAR_OK;
-    while (!code && !sonar_pipeline_finish(s->pipeline, WAIT_MS))
-        code = tick_if_stuck(s, err);
-    if (!code)
-        code = await(s, err);
-    if (!code)
-        code = tick(s, err);
+    const sonar_code code = sonar_feeder_finish(&s->feeder, err);
     if (code)
         return code;
-    say_losses(s);
+    sonar_feeder_losses(&s->feeder, log_loss, s);
     if (!sonar_pipeline_stop(s->pipeline, FLUSH_MS))
         return sonar_fail(err, SONAR_ESTATE, "session", "a device does not answer");
     return lost(s, err);
@@ -376,7 +305,8 @@ static sonar_code begin(sonar_session *s, sonar_error *err) {
     code = sonar_pipeline_create(s->config, log_line, s, &s->pipeline, err);
     if (!code)
         code = sonar_pipeline_start(s->pipeline, err);
-    s->ticked_ns = sonar_monotonic_ns();
+    s->feeder = (sonar_feeder){
+        .pipeline = s->pipeline, .config = s->config, .ticked_ns = sonar_monotonic_ns()};
     return code;
 }
 

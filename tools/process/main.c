@@ -22,7 +22,7 @@
 #include "results.h"
 #include "stream.h"
 
-enum { TICK_NS = 1000000000, STOP_MS = 1400, FLUSH_MS = 600000, STOPPED = 130 };
+enum { STOP_MS = 1400, FLUSH_MS = 600000, STOPPED = 130 };
 
 static volatile sig_atomic_t stop;
 
@@ -48,8 +48,6 @@ typedef struct run {
     results *results;
     sonar_pipeline *pipeline;
     progress progress;
-    int64_t ticked_ns;
-    double ticked_s; /* of the recording */
 } run;
 
 static const char usage[] =
@@ -172,15 +170,9 @@ static void make_private(sonar_config *c) {
         c->plugin_dir = strdup(dir); /* NULL, as otherwise: the loader's own search path */
 }
 
-/* Health judges by the clock, which has no meaning here; what it finds out about sensors holds. */
-static bool is_told(sonar_level level, const char *where) {
-    const bool health = !strncmp(where, "health.", strlen("health."));
-    return level <= SONAR_WARN && (!health || strstr(where, "elements"));
-}
-
 static void log_line(void *ctx, sonar_level level, const char *where, const char *text) {
     run *r = ctx;
-    if (!is_told(level, where))
+    if (!sonar_feeder_tells(level, where))
         return;
     progress_clear(&r->progress);
     fprintf(stderr, "%s: %s: %s\n", self.name, where, text);
@@ -190,53 +182,16 @@ static double done_s(const run *r) {
     return (double)(r->player.at - r->player.first) / r->player.fs_hz;
 }
 
-/* Sensors that array.auto_mask takes out are found by the tick: it comes at the same sample each
- * time, when no window is in work, or two runs would differ. A pipeline that does not go on any
- * more tells why by its tick. */
-static bool is_due(run *r, bool waits) {
-    enum { STUCK_S = 60 };
-    const int64_t since_ns = sonar_monotonic_ns() - r->ticked_ns;
-    if (r->config->auto_mask)
-        return waits ? since_ns >= STUCK_S * (int64_t)TICK_NS : done_s(r) - r->ticked_s >= 1;
-    return done_s(r) - r->ticked_s >= 1 || since_ns >= TICK_NS;
-}
-
-/* The control thread's share, once in a second of the recording or of the clock. */
-static sonar_code attend(void *ctx, bool waits, sonar_error *err) {
+static sonar_code look(void *ctx, sonar_error *err) {
     run *r = ctx;
     progress_show(&r->progress, done_s(r), results_windows(r->results),
                   results_contacts(r->results));
-    if (results_error(r->results, err))
-        return err->code;
-    if (!is_due(r, waits))
-        return SONAR_OK;
-    r->ticked_s = done_s(r);
-    r->ticked_ns = sonar_monotonic_ns();
-    const sonar_code code =
-        r->config->auto_mask && !waits ? player_await(&r->player, err) : SONAR_OK;
-    return code ? code : sonar_pipeline_tick(r->pipeline, err);
+    return results_error(r->results, err);
 }
 
-/* What was lost on the way, which the results do not show as they should. */
-static void say_losses(const run *r) {
-    const sonar_status *status = sonar_pipeline_status(r->pipeline);
-    uint64_t frames = 0, windows = 0;
-    for (int i = 0; i < SONAR_FRAME_CAUSES; i++)
-        frames += status->ingest.frames_dropped[i];
-    for (int i = 0; i < SONAR_WINDOW_CAUSES; i++)
-        windows += status->ingest.windows_dropped[i];
-    if (frames)
-        fprintf(stderr,
-                "%s: %" PRIu64 " pieces of the recording were refused, because samples in them are "
-                "not finite or no sound can have made them (ingest.drop_spikes)\n",
-                self.name, frames);
-    if (windows)
-        fprintf(stderr,
-                "%s: %" PRIu64 " windows lack more samples than ingest.max_missing_share allows, "
-                "and were left out: the recording has gaps there\n",
-                self.name, windows);
-    if (status->windows_failed)
-        fprintf(stderr, "%s: %" PRIu64 " windows failed\n", self.name, status->windows_failed);
+static void say_loss(void *ctx, const char *text) {
+    (void)ctx;
+    fprintf(stderr, "%s: %s\n", self.name, text);
 }
 
 static sonar_code process(run *r, sonar_error *err) {
@@ -245,17 +200,22 @@ static sonar_code process(run *r, sonar_error *err) {
         code = sonar_pipeline_start(r->pipeline, err);
     if (code)
         return code;
-    r->ticked_ns = sonar_monotonic_ns();
+    sonar_feeder feeder = {.pipeline = r->pipeline,
+                           .config = r->config,
+                           .look = look,
+                           .ctx = r,
+                           .stop = &stop,
+                           .ticked_ns = sonar_monotonic_ns()};
     r->progress =
         progress_begin(self.name, (double)(r->player.end - r->player.first) / r->player.fs_hz);
-    code = player_run(&r->player, r->pipeline, attend, r, err);
+    code = player_run(&r->player, &feeder, err);
     progress_clear(&r->progress);
     if (!sonar_pipeline_stop(r->pipeline, stop || code ? STOP_MS : FLUSH_MS)) {
         fprintf(stderr, "%s: the disk or a device does not answer\n", self.name);
         _exit(EXIT_FAILURE);
     }
     if (!code)
-        say_losses(r);
+        sonar_feeder_losses(&feeder, say_loss, NULL);
     return code ? code : results_error(r->results, err);
 }
 

@@ -8,7 +8,7 @@
 #include "core/core.h"
 #include "ingest/frame.h"
 
-enum { FRAME_SAMPLES = 256, WAIT_MS = 100 }; /* as sonar-replay's frames */
+enum { FRAME_SAMPLES = 256 }; /* as sonar-replay's frames */
 
 /* ---- setting up ------------------------------------------------------------------------------ */
 
@@ -65,12 +65,8 @@ void player_close(player *p) {
 
 static sonar_code deliver(void *ctx, const void *header, size_t header_bytes, const void *payload,
                           size_t payload_bytes, sonar_error *err) {
-    player *p = ctx;
-    sonar_code code = SONAR_OK;
-    while (!code && !*p->spec.stop &&
-           !sonar_pipeline_feed(p->pipeline, header, header_bytes, payload, payload_bytes, WAIT_MS))
-        code = p->attend(p->ctx, true, err);
-    return code;
+    return sonar_feeder_frame(((player *)ctx)->feeder, header, header_bytes, payload, payload_bytes,
+                              err);
 }
 
 static sonar_code make_sender(player *p, sonar_error *err) {
@@ -112,30 +108,8 @@ static sonar_code play_piece(player *p, const tape_piece *piece, sonar_error *er
     return sim_sender_send_some(p->sender, p->counts, piece->samples, p->absent, err);
 }
 
-sonar_code player_await(player *p, sonar_error *err) {
-    sonar_code code = SONAR_OK;
-    while (!code && !*p->spec.stop && !sonar_pipeline_idle(p->pipeline)) {
-        nanosleep(&(struct timespec){.tv_nsec = 500000}, NULL);
-        code = p->attend(p->ctx, true, err);
-    }
-    return code;
-}
-
-/* No sample follows. */
-static sonar_code settle(player *p, sonar_error *err) {
-    sonar_code code = SONAR_OK;
-    while (!code && !*p->spec.stop && !sonar_pipeline_finish(p->pipeline, WAIT_MS))
-        code = p->attend(p->ctx, true, err);
-    if (!code)
-        code = player_await(p, err);
-    return code ? code : sonar_pipeline_tick(p->pipeline, err);
-}
-
-sonar_code player_run(player *p, sonar_pipeline *pipeline, player_attend attend, void *ctx,
-                      sonar_error *err) {
-    p->pipeline = pipeline;
-    p->attend = attend;
-    p->ctx = ctx;
+sonar_code player_run(player *p, sonar_feeder *feeder, sonar_error *err) {
+    p->feeder = feeder;
     sonar_code code = make_sender(p, err);
     while (p->at < p->end && !code && !*p->spec.stop) {
         tape_piece piece;
@@ -144,7 +118,7 @@ sonar_code player_run(player *p, sonar_pipeline *pipeline, player_attend attend,
             code = play_piece(p, &piece, err);
         p->at += piece.samples;
         if (!code)
-            code = attend(ctx, false, err);
+            code = sonar_feeder_advance(feeder, piece.samples, err);
     }
-    return code ? code : settle(p, err);
+    return code ? code : sonar_feeder_finish(feeder, err);
 }

@@ -6,13 +6,9 @@
 
 #include <signal.h>
 
-#include "pipeline/pipeline.h"
+#include "session/feeder.h"
 #include "sender.h"
 #include "tape.h"
-
-/* Called often. waits: for the pipeline; else between two pieces of the recording. Its error ends
- * the run. */
-typedef sonar_code (*player_attend)(void *ctx, bool waits, sonar_error *err);
 
 typedef struct player_spec {
     tape_spec tape;
@@ -28,22 +24,17 @@ typedef struct player {
     uint64_t at, first, end; /* samples of the tape */
     double fs_hz;
     sim_sender *sender;
-    sonar_pipeline *pipeline; /* borrowed */
-    player_attend attend;
-    void *ctx;
-    bool parted;     /* some channels lack samples: their blocks are sent as they are */
-    float *counts;   /* [channel][frame] */
-    uint8_t *absent; /* [block of channels] */
+    sonar_feeder *feeder; /* borrowed */
+    bool parted;          /* some channels lack samples: their blocks are sent as they are */
+    float *counts;        /* [channel][frame] */
+    uint8_t *absent;      /* [block of channels] */
 } player;
 
 /* Looks into the files and whether they fit the configuration. close is needed in any case.
  * SONAR_EINVAL, SONAR_EUNAVAILABLE. */
 sonar_code player_open(player *player, const player_spec *spec, sonar_error *err);
-/* Everything, to a pipeline that was started, until the end or *stop, through all windows. */
-sonar_code player_run(player *player, sonar_pipeline *pipeline, player_attend attend, void *ctx,
-                      sonar_error *err);
-/* Until no window is in work, or *stop. */
-sonar_code player_await(player *player, sonar_error *err);
+/* Everything, until the end or *stop, through all windows. */
+sonar_code player_run(player *player, sonar_feeder *feeder, sonar_error *err);
 void player_close(player *player);
 
 #endif
