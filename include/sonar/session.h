@@ -102,8 +102,8 @@ int sonar_session_feed(sonar_session *session, const sonar_session_samples *bloc
 /* No samples follow. Waits until all messages can be taken. Errors are those of feed. */
 int sonar_session_finish(sonar_session *session, char *error, size_t error_bytes);
 
-/* The oldest message that was not taken yet; false: there is none now. After finish it is the last
- * one. Messages are kept in memory until they are taken. */
+/* The oldest message that was not taken yet; false: there is none now, and after finish none comes
+ * any more. Messages are kept in memory until they are taken. */
 bool sonar_session_take(sonar_session *session, sonar_session_message *message);
 
 /* NULL is allowed. Without finish, what is unfinished is discarded. */

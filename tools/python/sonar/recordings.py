@@ -34,7 +34,8 @@ def process(file, config, *, topics=("cbf.azimuth", "mvdr.azimuth", "detections"
     file    WAV or SigMF; its channels are those of the configuration
     config  path of a configuration as for sonard, or a dict with the same content
     topics  names as in docs/reading.md; None: those that every window brings
-    utc     of the first sample; default: what the file or its name says, else unknown"""
+    utc     of the first sample; default: what a SigMF data set or the file's name says, else unknown. The date in a
+            WAV file's chunk `bext`, which sonar-process knows, is not read"""
     samples, fs, recorded_ns = _open(pathlib.Path(file))
     start_ns = recorded_ns if utc is None else utc_ns(utc)
     found = {}
