@@ -5,11 +5,11 @@
  * campaign the daemon must run, count all sent frames exactly, and free its memory. plain_soak
  * tests peers that keep to the protocol.
  *
- *   plain_siege [--seconds N] [--over TRANSPORT] [--part K | --campaign NAME]
+ *   plain_siege [--seconds N] [--over TRANSPORT] [--part K | --campaign NAME] [--attack TEXT]
  *
  * By default every campaign runs once over TCP and once over ipc, and those about keys over CURVE.
  * --part: the K-th of three parts of the campaigns, of about equal duration, each with a new
- * daemon.
+ * daemon. --attack: of the attacks by readers, only those whose names contain TEXT.
  */
 #include <getopt.h>
 #include <grp.h>
@@ -55,6 +55,7 @@ struct siege {
     double sent; /* messages that the daemon must have counted */
     long rest_bytes;
     bool keys, lasting; /* CURVE is spoken; --seconds was given */
+    const char *attack; /* part of the names of wanted attacks; "": all */
     char server_key[41], public_key[41], secret_key[41], other_key[41], other_secret[41];
 };
 
@@ -941,6 +942,8 @@ static void await_attackers(struct siege *s, const struct visit *v, const struct
 /* frames: how many the attack lasts, and as many again without it; stop: SIGTERM after the first.
  */
 static void besiege_readers(struct siege *s, const struct visit *v, int frames, bool stop) {
+    if (!strstr(v->name, s->attack))
+        return;
     pid_t child[PROCESSES_MOST];
     struct stand before;
     struct watch_kept kept = {.newcomers = !stop && leaves_room(s, v)};
@@ -1108,7 +1111,7 @@ enum { TCP = 1, IPC = 2, CURVE = 4, PLAIN = TCP | IPC, ALL = PLAIN | CURVE, PART
 
 /* Whether a campaign is selected: all if `only` is NULL and `part` is 0. */
 struct choice {
-    const char *only;
+    const char *only, *attack;
     int part;
 };
 
@@ -1137,6 +1140,7 @@ static void besiege(bool tcp, const char *overload, bool keys, struct choice cho
                     {"pauses", pauses, PLAIN, 3}};
     struct siege s;
     start(&s, tcp, overload, keys);
+    s.attack = choice.attack;
     s.lasting = until_s > (double)sonar_monotonic_ns() * 1e-9 + 1;
     check(&s, "rest");
     s.rest_bytes = resident_bytes(s.daemon);
@@ -1167,13 +1171,12 @@ static void besiege(bool tcp, const char *overload, bool keys, struct choice cho
 }
 
 int main(int argc, char **argv) {
-    static const struct option options[] = {{"seconds", required_argument, NULL, 's'},
-                                            {"campaign", required_argument, NULL, 'c'},
-                                            {"over", required_argument, NULL, 'o'},
-                                            {"part", required_argument, NULL, 'p'},
-                                            {0}};
+    static const struct option options[] = {
+        {"seconds", required_argument, NULL, 's'}, {"campaign", required_argument, NULL, 'c'},
+        {"over", required_argument, NULL, 'o'},    {"part", required_argument, NULL, 'p'},
+        {"attack", required_argument, NULL, 'a'},  {0}};
     const char *over = NULL;
-    struct choice choice = {0};
+    struct choice choice = {.attack = ""};
     double seconds = 0;
 #ifdef __SANITIZE_THREAD__
     puts("skipped: too slow");
@@ -1184,6 +1187,8 @@ int main(int argc, char **argv) {
             choice.only = optarg;
         else if (c == 'o')
             over = optarg;
+        else if (c == 'a')
+            choice.attack = optarg;
         else if (c == 'p' && atoi(optarg) >= 1 && atoi(optarg) <= PARTS)
             choice.part = atoi(optarg);
         else if (c != 's' || !((seconds = atof(optarg)) > 0))
