@@ -157,6 +157,8 @@ static const struct trial {
     {OPT_BEAM_RANGE, "100", {{0}}},
     {OPT_BEARING_REFERENCE, "true", {{0}}},
     {OPT_NAV_OFFSET, "5", {{0}}},
+    {OPT_TOW_SCOPE, "200", {{0}}},
+    {OPT_TOW_DEPTH, "10", {{0}}},
     {OPT_LOG_LEVEL, "error", {{0}}},
 };
 

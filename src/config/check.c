@@ -304,6 +304,26 @@ static void check_beams(sonar_loader *l) {
              "beam.audio is exact up to %.6g Hz, and the CBF's band ends above that", exact_hz);
 }
 
+static void check_tow(sonar_loader *l) {
+    const sonar_config *c = l->config;
+    double front_m;
+    if (c->tow_model == SONAR_TOW_OFF)
+        return;
+    if (value(l, OPT_TOW_SCOPE)->origin == SONAR_ABSENT)
+        fail(l, OPT_TOW_MODEL, "navigation.tow.scope_m", "a towed array needs its cable's length");
+    else if (c->tow_depth_m >= c->tow_scope_m)
+        fail(l, OPT_TOW_DEPTH, "less than navigation.tow.scope_m",
+             "%g m of cable do not reach a depth of %g m", c->tow_scope_m, c->tow_depth_m);
+    if (c->heading_offset_deg != 0)
+        fail(l, OPT_NAV_OFFSET, "0, with +x of the array towards the tow point",
+             "a towed array has the heading of its path");
+    if (!(sonar_config_tow_length(c, &front_m) > 0))
+        fail(l, OPT_TOW_MODEL, "off", "the array has no length along +x");
+    if (c->tow_model == SONAR_TOW_FOLLOW && c->specs.mvdr_enabled && c->specs.mvdr.forward_backward)
+        fail(l, OPT_TOW_MODEL, "rigid, or mvdr.forward_backward: false",
+             "an array that bends is not symmetric");
+}
+
 static void check_bearings(sonar_loader *l) {
     const sonar_config *c = l->config;
     if (c->bearing_reference != SONAR_REFERENCE_TRUE)
@@ -408,6 +428,7 @@ void sonar_check_resolved(sonar_loader *l) {
     check_mvdr_extras(l);
     check_topics(l);
     check_bearings(l);
+    check_tow(l);
     check_beams(l);
     if (c->specs.mvdr_enabled)
         check_mvdr(l);

@@ -49,6 +49,13 @@ typedef enum sonar_bearing_reference {
     SONAR_REFERENCE_TRUE
 } sonar_bearing_reference;
 
+/* Where a towed array is assumed to be. */
+typedef enum sonar_tow_model {
+    SONAR_TOW_OFF = 0, /* at the ship */
+    SONAR_TOW_RIGID, /* straight, along the line that fits the places of its sensors on the path */
+    SONAR_TOW_FOLLOW /* each sensor on the path */
+} sonar_tow_model;
+
 /* What happens if the backend fails while the daemon runs and cannot be set up again. */
 typedef enum sonar_gpu_failure {
     SONAR_GPU_FAILURE_CPU = 0,
@@ -139,6 +146,8 @@ typedef struct sonar_config {
     char *navigation_nmea, *navigation_endpoint; /* NULL: none; at most one */
     int navigation_baud, navigation_stale_after_ms;
     double heading_offset_deg;
+    sonar_tow_model tow_model;
+    double tow_scope_m, tow_depth_m;
 
     /* control */
     char *control_endpoint; /* NULL: none */
@@ -293,6 +302,11 @@ void sonar_config_describe(const sonar_config *config, FILE *to);
 /* docs/configuration.md from the table. */
 void sonar_config_write_reference(FILE *to);
 
+/* The distance along the path from the tow point to the foremost sensor of a towed array. */
+double sonar_config_tow_trail(const sonar_config *config);
+/* The distance along x from the foremost sensor to the last one; *front_m: x of the foremost one.
+ */
+double sonar_config_tow_length(const sonar_config *config, double *front_m);
 /* The spec of the beams' time series. */
 sonar_beam_spec sonar_config_beam(const sonar_config *config);
 /* The spec of the live parameters; arrays and text belong to the configuration. */

@@ -53,7 +53,8 @@ static double manifold_bytes(const sonar_config *c) {
     const double cbf = (double)c->cbf_scan.count * (double)(1 + c->specs.cbf.ranges);
     const double mvdr =
         c->specs.mvdr_enabled ? (double)c->mvdr_scan.count * (double)(1 + c->specs.mvdr.ranges) : 0;
-    return 8 * (double)c->sensors * (cbf + mvdr + POINT_ROWS);
+    const double tables = c->tow_model == SONAR_TOW_FOLLOW ? 2 : 1; /* straight, and bent */
+    return 8 * (double)c->sensors * (tables * (cbf + mvdr) + POINT_ROWS);
 }
 
 static double cbf_bytes(const sonar_config *c) {
@@ -208,7 +209,10 @@ static void describe_geometry(const sonar_config *c, FILE *to) {
         describe_line(c, to);
         break;
     case SONAR_EXTENT_PLANE:
-        line(to, "geometry", "plane: the directions on its two sides cannot be distinguished");
+        if (c->tow_model == SONAR_TOW_FOLLOW)
+            line(to, "geometry", "towed: its two sides can be distinguished where it bends");
+        else
+            line(to, "geometry", "plane: the directions on its two sides cannot be distinguished");
         break;
     case SONAR_EXTENT_VOLUME:
         line(to, "geometry", "volume: all directions can be distinguished");
@@ -251,6 +255,16 @@ static void describe_unit(const sonar_config *c, FILE *to) {
         describe_full_scale(c, "24-bit samples", 8388608, to);
 }
 
+static void describe_tow(const sonar_config *c, FILE *to) {
+    double front_m;
+    if (c->tow_model == SONAR_TOW_OFF)
+        return;
+    line(to, "tow", "%s; the foremost sensor is %.6g m behind the tow point,",
+         sonar_options[OPT_TOW_MODEL].choices[c->tow_model], sonar_config_tow_trail(c));
+    line(to, "", "the last one %.6g m",
+         sonar_config_tow_trail(c) + sonar_config_tow_length(c, &front_m));
+}
+
 static void describe_array(const sonar_config *c, FILE *to) {
     size_t used = 0;
     for (size_t k = 0; k < c->sensors; k++)
@@ -263,6 +277,7 @@ static void describe_array(const sonar_config *c, FILE *to) {
         line(to, "heading", "+x points to %.5g deg true; bearings are true", c->heading_deg);
     else
         line(to, "heading", "not set: bearings are in the array frame");
+    describe_tow(c, to);
     describe_unit(c, to);
 }
 

@@ -158,7 +158,7 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
         {"array.error.position_m", LIVE, AT(array_error.position_m), REAL("m", 0, 1000),
          .fallback = "0",
          .help = "Standard deviation of a sensor's position in each coordinate, each sensor its "
-                 "own."},
+                 "own. The health states what it costs a beam."},
     [OPT_ERROR_HEADING] = {"array.error.heading_deg", LIVE, AT(array_error.heading_deg),
                            DEGREES(180), .fallback = "0",
                            .help = "Standard deviation of the heading, of array.heading_deg or of "
@@ -548,6 +548,20 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
     [OPT_NAV_OFFSET] = {"navigation.heading_offset_deg", LIVE, AT(heading_offset_deg),
                         REAL("deg", -360, 360), .fallback = "0",
                         .help = "Angle from the ship's bow to +x, clockwise seen from above."},
+    [OPT_TOW_MODEL] =
+        {"navigation.tow.model", AT(tow_model), CHOICE("off", "rigid", "follow"), .fallback = "off",
+         .help = "Array towed behind the ship. off: it turns with the ship. rigid: it is straight, "
+                 "and turns when it comes to where the ship turned. follow: each sensor follows "
+                 "the tow point's path, and beams are steered by the array's shape "
+                 "(docs/navigation.md)."},
+    [OPT_TOW_SCOPE] = {"navigation.tow.scope_m", LIVE, AT(tow_scope_m), POSITIVE("m", 20000),
+                       .computed = "required with navigation.tow.model",
+                       .help = "Length of cable from the tow point to the foremost sensor, the one "
+                               "with the largest x."},
+    [OPT_TOW_DEPTH] = {"navigation.tow.depth_m", LIVE, AT(tow_depth_m), REAL("m", 0, 12000),
+                       .fallback = "0",
+                       .help = "Depth of the array below the tow point. The cable is taken as "
+                               "straight, so that the array trails by less than its length."},
     [OPT_CLUSTER_RANKS] =
         {"cluster.ranks", .type = SONAR_TYPE_INTEGERS, .low = 1, .high = SONAR_SENSORS_MOST,
          .most = SONAR_RANKS_MOST, .fallback = "[]",

@@ -95,6 +95,11 @@ sonar_code sonar_config_part_create(const sonar_config *whole, const sonar_rank_
         return sonar_fail(err, SONAR_EINVAL, "beam",
                           "several ranks have no time series of beams: beam.az_deg and "
                           "beam.bearing_deg need one process with all sensors");
+    if (whole->tow_model == SONAR_TOW_FOLLOW && ranks > 1)
+        return sonar_fail(
+            err, SONAR_EINVAL, "navigation.tow.model",
+            "several ranks cannot follow the shape of a towed array: follow needs one "
+            "process with all sensors; with rigid the heading follows");
     sonar_config_block(whole, rank, ranks, &first, &end);
     const size_t sensors = count_sensors(whole, first, end, &used);
     if (!used)

@@ -7,6 +7,8 @@
 #include "dft/dft.h"
 #include "mvdr_jacobi/mvdr_jacobi.h"
 
+#include <math.h>
+
 /* Phases alone do not show how a tone is spread over bins. */
 static void make_tones(sonar_specs *specs) {
     double window[1024];
@@ -58,6 +60,20 @@ void sonar_resolve_specs(sonar_config *c) {
     dft->length = cbf->length;
     if (c->specs.mvdr_enabled)
         complete_mvdr(c);
+}
+
+double sonar_config_tow_trail(const sonar_config *c) {
+    return sqrt(fmax(c->tow_scope_m * c->tow_scope_m - c->tow_depth_m * c->tow_depth_m, 0));
+}
+
+double sonar_config_tow_length(const sonar_config *c, double *front_m) {
+    double back_m = c->position_m[0];
+    *front_m = back_m;
+    for (size_t k = 1; k < c->sensors; k++) {
+        *front_m = fmax(*front_m, c->position_m[3 * k]);
+        back_m = fmin(back_m, c->position_m[3 * k]);
+    }
+    return *front_m - back_m;
 }
 
 sonar_params_spec sonar_config_params(const sonar_config *c) {

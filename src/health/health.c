@@ -371,6 +371,43 @@ static void judge_heading(sonar_health *h, const sonar_health_facts *facts, sona
                             "no heading has been received yet");
 }
 
+static void judge_tow(sonar_health *h, const sonar_health_facts *facts, sonar_status *status) {
+    static const char *const why[] = {
+        [SONAR_TOW_NO_SPEED] = "no speed of the ship comes",
+        [SONAR_TOW_NO_HEADING] = "the ship has no heading, or one that no ship can turn to"};
+    const sonar_tow *tow = &status->navigation.tow;
+    (void)h, (void)facts;
+    if (tow->state == SONAR_TOW_NO_SPEED || tow->state == SONAR_TOW_NO_HEADING)
+        sonar_health_report(status, SONAR_CONDITION_TOW_UNKNOWN, SONAR_DEGRADED,
+                            "the towed array is taken as straight behind the ship: %s",
+                            why[tow->state]);
+    if (tow->state == SONAR_TOW_SHORT) {
+        sonar_condition *c =
+            sonar_health_report(status, SONAR_CONDITION_TOW_UNKNOWN, SONAR_DEGRADED,
+                                "the towed array is taken as straight: of the %.0f m of path to "
+                                "its end %.0f m are known",
+                                tow->reach_m, tow->seen_m);
+        c->value = tow->seen_m;
+        c->limit = tow->reach_m;
+    }
+    if (tow->state != SONAR_TOW_NONE && tow->state != SONAR_TOW_NO_SPEED && tow->over_ground)
+        sonar_health_report(status, SONAR_CONDITION_TOW_OVER_GROUND, SONAR_NOTICE,
+                            "the towed array follows the speed over ground: none through the "
+                            "water (VHW) comes");
+}
+
+/* A loss that nobody would see is not told. */
+static void judge_positions(sonar_health *h, const sonar_health_facts *facts,
+                            sonar_status *status) {
+    const double least_db = 0.1;
+    (void)h, (void)facts;
+    if (status->positions_cost_db >= least_db)
+        sonar_health_report(status, SONAR_CONDITION_POSITIONS_INEXACT, SONAR_NOTICE,
+                            "array.error.position_m costs a beam %.2g dB at %.6g Hz",
+                            status->positions_cost_db, status->positions_cost_hz)
+            ->value = status->positions_cost_db;
+}
+
 /* ---- elements -------------------------------------------------------------------------------- */
 
 #define WHAT(constant, name, what) what,
@@ -439,6 +476,7 @@ static judge *const judges[] = {
     judge_mvdr,          judge_elements,
     judge_backend,       judge_recording,
     judge_training,      judge_heading,
+    judge_tow,           judge_positions,
     judge_rights,        sonar_health_judge_clock,
     judge_hanging_ranks,
 };

@@ -83,6 +83,24 @@ static void make_row(void *arg, size_t row, size_t worker) {
         t->turns[row * t->sensors + k] = sonar_turns(tau_s[k], t->bin_width_hz);
 }
 
+void sonar_manifold_fill(size_t sensors, const double *position_m, const sonar_scan *scan,
+                         size_t ranges, const double *range_m, sonar_range_reference reference,
+                         double c_mps, double bin_width_hz, const sonar_host *host, double *tau_s,
+                         uint64_t *turns) {
+    struct table all = {.sensors = sensors,
+                        .rows = sonar_max_size(ranges, 1) * scan->count,
+                        .ranges = ranges,
+                        .position_m = position_m,
+                        .range_m = range_m,
+                        .scan = scan,
+                        .reference = reference,
+                        .c_mps = c_mps,
+                        .bin_width_hz = bin_width_hz,
+                        .tau_s = tau_s,
+                        .turns = turns};
+    host->parallel(host->ctx, all.rows, make_row, &all);
+}
+
 /* Several threads compute a large table, which would otherwise delay the start by seconds. */
 static sonar_code make_rows(struct table *t, sonar_error *err) {
     enum { WORKERS_MOST = 16 };

@@ -117,6 +117,13 @@ sonar_code sonar_manifold_make(size_t sensors, const double *position_m, const s
                                sonar_range_reference reference, double c_mps, double bin_width_hz,
                                uint64_t **table, sonar_error *err);
 
+/* Fills such a table of the same size again, by the host's workers. tau_s is scratch,
+ * [worker][sensor]. Allocates nothing. */
+void sonar_manifold_fill(size_t sensors, const double *position_m, const sonar_scan *scan,
+                         size_t ranges, const double *range_m, sonar_range_reference reference,
+                         double c_mps, double bin_width_hz, const sonar_host *host, double *tau_s,
+                         uint64_t *turns);
+
 /* Ranges from r_min to r_max, ascending, 1/r spaced by at most 7 lambda / D^2. Returns the number
  * of ranges, writing at most `most` of them (range_m may be NULL, to count only). */
 size_t sonar_ranges_auto(double aperture_m, double lambda_m, double r_min_m, double r_max_m,

@@ -271,3 +271,57 @@ sonar_code sonar_params_mask(const sonar_params *like, const uint8_t *out, uint6
     *params = &owned->params;
     return SONAR_OK;
 }
+
+/* ---- another shape --------------------------------------------------------------------------- */
+
+static void copy_sensors(struct owned *owned, const sonar_params *like, const double *position_m) {
+    struct shared *shared = owned->shared;
+    const size_t n = like->sensors;
+    memcpy(owned->used, like->used, n * sizeof *owned->used);
+    memcpy(owned->shading, like->shading, n * sizeof *owned->shading);
+    memcpy(shared->channel, like->channel, n * sizeof *shared->channel);
+    memcpy(shared->scale, like->scale, n * sizeof *shared->scale);
+    memcpy(shared->phase_turns, like->phase_turns, n * sizeof *shared->phase_turns);
+    memcpy(shared->delay_s, like->delay_s, n * sizeof *shared->delay_s);
+    memmove(shared->position_m, position_m, 3 * n * sizeof *position_m); /* may be the same */
+    memcpy(shared->config_version, ((const struct owned *)like)->shared->config_version,
+           sizeof shared->config_version);
+    if (like->cbf)
+        shared->cbf = *like->cbf;
+    if (like->mvdr)
+        shared->mvdr = *like->mvdr;
+}
+
+void sonar_params_bend(sonar_params *bent, const sonar_params *like, const sonar_params_spec *spec,
+                       const double *position_m, uint64_t version, const sonar_host *host,
+                       double *tau_s) {
+    struct owned *owned = (struct owned *)bent;
+    const struct shared *shared = owned->shared;
+    const struct tables *t = shared->tables;
+    const struct {
+        sonar_manifold *manifold;
+        uint64_t *turns;
+        const sonar_scan *scan;
+        size_t ranges;
+    } table[] = {{&bent->far_cbf, t->far_cbf, spec->cbf_scan, 0},
+                 {&bent->near_cbf, t->near_cbf, spec->cbf_scan, spec->ranges},
+                 {&bent->far_mvdr, t->far_mvdr, spec->mvdr_scan, 0},
+                 {&bent->near_mvdr, t->near_mvdr, spec->mvdr_scan, spec->ranges}};
+    copy_sensors(owned, like, position_m);
+    bent->version = version;
+    bent->sensors_used = like->sensors_used;
+    bent->mvdr_sensors_used = like->mvdr_sensors_used;
+    bent->shading_sum = like->shading_sum;
+    bent->sound_speed_mps = like->sound_speed_mps;
+    bent->heading_deg = like->heading_deg;
+    bent->heading_known = like->heading_known;
+    bent->calibrated = like->calibrated;
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        if (!table[i].turns)
+            continue;
+        table[i].manifold->made = version;
+        sonar_manifold_fill(bent->sensors, position_m, table[i].scan, table[i].ranges,
+                            spec->range_m, spec->range_reference, spec->sound_speed_mps,
+                            table[i].manifold->bin_width_hz, host, tau_s, table[i].turns);
+    }
+}

@@ -51,6 +51,12 @@ sonar_code sonar_params_mask(const sonar_params *like, const uint8_t *out, uint6
 sonar_code sonar_params_renew(const sonar_params *like, const sonar_params_spec *spec,
                               bool same_delays, uint64_t version, sonar_params **params,
                               sonar_error *err);
+/* Makes `bent`, which sonar_params_create made from a spec of the same sizes, a version of `like`
+ * with the positions `position_m`, in place: nobody else may read it meanwhile. spec is that of
+ * `like`. tau_s is scratch, [worker of the host][sensor]. Allocates nothing. */
+void sonar_params_bend(sonar_params *bent, const sonar_params *like, const sonar_params_spec *spec,
+                       const double *position_m, uint64_t version, const sonar_host *host,
+                       double *tau_s);
 /* NULL is allowed. */
 void sonar_params_destroy(sonar_params *params);
 

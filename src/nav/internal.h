@@ -8,12 +8,23 @@
 
 #include "core/core.h"
 #include "nav/nav.h"
+#include "nav/path.h"
 
 enum { HEADINGS = 1024 }; /* 20 s at 50 Hz: longer than a window and its latency */
 
 struct heading {
     _Atomic int64_t utc_ns;
     _Atomic double deg;
+};
+
+/* The ship that tows. Written under the lock; the atomic members are read without it. */
+struct ship {
+    int64_t water_ns;         /* of the last speed through the water; 0: none */
+    _Atomic int64_t speed_ns; /* of the speed in use; 0: none */
+    _Atomic double speed_mps;
+    atomic_bool speed_held, over_ground;
+    bool heading_held; /* that of the path's newest point */
+    sonar_path path;
 };
 
 struct sonar_nav {
@@ -24,6 +35,7 @@ struct sonar_nav {
     atomic_size_t count; /* number of headings so far; the last HEADINGS are stored */
     atomic_bool held;
     struct heading heading[HEADINGS];
+    struct ship *ship; /* NULL: nothing is towed */
     /* under the lock */
     pthread_mutex_t lock;
     const char *heading_source;
@@ -44,6 +56,9 @@ struct sonar_nav {
 
 /* listen.c: reads NMEA received in arbitrary pieces. The thread. */
 void sonar_nav_take_bytes(sonar_nav *nav, const char *bytes, size_t n);
+/* tow.c: the ship goes on to utc_ns. heading_deg: NaN if the values have none. Under the lock. */
+void sonar_nav_sail(sonar_nav *nav, const sonar_nav_values *values, double heading_deg,
+                    int64_t utc_ns, bool held);
 /* ends the thread and closes its sources */
 void sonar_nav_stop(sonar_nav *nav);
 

@@ -164,7 +164,7 @@ sonar_code sonar_nav_parse(const char *text, size_t bytes, int64_t *utc_ns, sona
     if (!code && !to->known)
         code = sonar_fail(err, SONAR_EINVAL, "navigation",
                           "expected an object of numbers named heading_deg, course_deg, speed_mps, "
-                          "latitude_deg, longitude_deg, depth_m or tilt_deg");
+                          "water_speed_mps, latitude_deg, longitude_deg, depth_m or tilt_deg");
     cJSON_Delete(root);
     return code;
 }

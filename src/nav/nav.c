@@ -12,10 +12,11 @@ enum { TRIES = 1000 };
 static const struct {
     double low, high;
 } quantities[SONAR_NAV_QUANTITIES] = {
-    [SONAR_NAV_HEADING] = {-360, 360}, [SONAR_NAV_MAGNETIC] = {-360, 360},
-    [SONAR_NAV_COURSE] = {-360, 360},  [SONAR_NAV_SPEED] = {0, 1000},
-    [SONAR_NAV_LATITUDE] = {-90, 90},  [SONAR_NAV_LONGITUDE] = {-180, 180},
-    [SONAR_NAV_DEPTH] = {0, 12000},    [SONAR_NAV_TILT] = {-90, 90},
+    [SONAR_NAV_HEADING] = {-360, 360},   [SONAR_NAV_MAGNETIC] = {-360, 360},
+    [SONAR_NAV_COURSE] = {-360, 360},    [SONAR_NAV_SPEED] = {0, 1000},
+    [SONAR_NAV_WATER_SPEED] = {0, 1000}, [SONAR_NAV_LATITUDE] = {-90, 90},
+    [SONAR_NAV_LONGITUDE] = {-180, 180}, [SONAR_NAV_DEPTH] = {0, 12000},
+    [SONAR_NAV_TILT] = {-90, 90},
 };
 
 void sonar_nav_range(sonar_nav_quantity quantity, double *low, double *high) {
@@ -64,10 +65,13 @@ void sonar_nav_store(sonar_nav *nav, const char *source, const sonar_nav_values 
                      bool held) {
     double deg;
     pthread_mutex_lock(&nav->lock);
-    if (is_heading(nav, v, utc_ns, &deg)) {
+    const bool heading = is_heading(nav, v, utc_ns, &deg);
+    if (heading) {
         add_heading(nav, deg, utc_ns, held);
         nav->heading_source = source;
     }
+    if (nav->ship)
+        sonar_nav_sail(nav, v, heading ? deg : NAN, utc_ns, held);
     for (int i = 0; i < SONAR_NAV_QUANTITIES; i++)
         if (v->known & 1u << i) {
             nav->values.known |= 1u << i;
@@ -182,6 +186,16 @@ sonar_code sonar_nav_create(const sonar_nav_spec *spec, const sonar_host *host, 
     nav->host = host;
     nav->fd = nav->wake = -1;
     pthread_mutex_init(&nav->lock, NULL);
+    if (!(spec->tow_reach_m > 0))
+        return SONAR_OK;
+    nav->ship = sonar_alloc(1, sizeof *nav->ship);
+    if (!nav->ship) {
+        sonar_nav_destroy(nav);
+        *out = NULL;
+        return sonar_fail(err, SONAR_ENOMEM, "navigation", "no memory for the path");
+    }
+    /* with some room for a longer tow */
+    nav->ship->path.spacing_m = fmax(0.5, 2 * spec->tow_reach_m / SONAR_PATH_POINTS);
     return SONAR_OK;
 }
 
@@ -190,5 +204,6 @@ void sonar_nav_destroy(sonar_nav *nav) {
         return;
     sonar_nav_stop(nav);
     pthread_mutex_destroy(&nav->lock);
+    free(nav->ship);
     free(nav);
 }

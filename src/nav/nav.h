@@ -23,6 +23,8 @@ typedef struct sonar_nav_spec {
     int baud;             /* of a serial line */
     const char *endpoint; /* of a publisher, NULL: none */
     double stale_after_s;
+    double tow_reach_m; /* greatest distance of a towed sensor behind the tow point, as far as the
+                           path is stored at least; 0: none is towed */
 } sonar_nav_spec;
 
 typedef struct sonar_nav sonar_nav;
@@ -48,7 +50,15 @@ void sonar_nav_store(sonar_nav *nav, const char *source, const sonar_nav_values 
  * time. *asked: a source has given one at some time, or a source is being read. Data thread. */
 bool sonar_nav_heading(sonar_nav *nav, int64_t utc_ns, double *heading_deg, bool *asked);
 
-/* Fills the status. Control thread. */
+/* The places of towed sensors behind_m[n] behind the tow point at that time, as north and east of
+ * it in metres, on the path of the tow point through the water. If the path is not known that far
+ * it is taken as straight beyond. Returns how far the places are known; with NO_SPEED, NO_HEADING
+ * and NONE there are none. *tow gets the same and its facts; reach_m is the largest of behind_m.
+ * Any thread. */
+sonar_tow_state sonar_nav_places(sonar_nav *nav, int64_t utc_ns, size_t n, const double *behind_m,
+                                 double *north_m, double *east_m, sonar_tow *tow);
+
+/* Fills the status, except that of a towed array. Control thread. */
 void sonar_nav_read(sonar_nav *nav, int64_t utc_now_ns, sonar_navigation *to);
 
 #endif

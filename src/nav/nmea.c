@@ -159,6 +159,15 @@ static bool read_vtg(const fields *f, double *variation_deg, sonar_nav_values *t
            taken;
 }
 
+/* VHW,heading,T,heading,M,knots,N,km/h,K: through the water. Its headings are those of HDT and HDG
+ * again. */
+static bool read_vhw(const fields *f, double *variation_deg, sonar_nav_values *to) {
+    double knots;
+    (void)variation_deg;
+    return number(f, 5, 0, 1000, &knots) && is(f, 6, 'N') &&
+           put(to, SONAR_NAV_WATER_SPEED, knots * KNOT_MPS);
+}
+
 /* GGA,time,lat,N,lon,E,quality: 0 none, 7 by hand, 8 simulated. */
 static bool read_gga(const fields *f, double *variation_deg, sonar_nav_values *to) {
     double quality;
@@ -169,8 +178,8 @@ static bool read_gga(const fields *f, double *variation_deg, sonar_nav_values *t
 static const struct {
     const char *type;
     bool (*read)(const fields *f, double *variation_deg, sonar_nav_values *to);
-} sentences[] = {{"HDT", read_hdt}, {"THS", read_ths}, {"HDG", read_hdg},
-                 {"RMC", read_rmc}, {"VTG", read_vtg}, {"GGA", read_gga}};
+} sentences[] = {{"HDT", read_hdt}, {"THS", read_ths}, {"HDG", read_hdg}, {"RMC", read_rmc},
+                 {"VTG", read_vtg}, {"VHW", read_vhw}, {"GGA", read_gga}};
 
 sonar_nmea sonar_nmea_read(const char *sentence, size_t bytes, double *variation_deg,
                            sonar_nav_values *to) {

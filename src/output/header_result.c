@@ -78,6 +78,10 @@ static void put_flags(const json *root, const sonar_result *result, bool with_mv
         append_string(&flags, "restarted");
     if (result->heading_stale)
         append_string(&flags, "heading_stale");
+    if (result->tow_unknown)
+        append_string(&flags, "tow_unknown");
+    if (result->shape_changed && with_mvdr)
+        append_string(&flags, "shape_changed");
     if (result->mask_changed)
         append_string(&flags, "mask_changed");
     if (result->config_changed)
@@ -272,6 +276,10 @@ char *sonar_header_result(const sonar_output_spec *spec, sonar_surface surface, 
     put_number(&root, "latency_us", latency_us);
     sonar_header_put_origin(&root, spec, result->backend, &result->params);
     put_uint(&root, "config_sample_index", result->config_sample);
+    if (result->shape_follows)
+        put_uint(&root, "shape_sample_index", result->shape_sample);
+    else
+        put_null(&root, "shape_sample_index");
     if (both)
         put_adaptive(&root, spec, result);
     if (list)

@@ -181,6 +181,15 @@ static void put_navigation(const json *root, const sonar_navigation *from) {
                    from->source[0] ? from->value[i] : NAN);
     for (int i = 0; i < SONAR_NAV_COUNTERS; i++)
         put_uint(&nav, counter[i], from->count[i]);
+    if (from->tow.state == SONAR_TOW_NONE) {
+        put_null(&nav, "tow");
+        return;
+    }
+    json tow = put_object(&nav, "tow");
+    put_string(&tow, "state", sonar_tow_state_name(from->tow.state));
+    put_bool(&tow, "over_ground", from->tow.over_ground);
+    put_number(&tow, "seen_m", from->tow.seen_m);
+    put_number(&tow, "reach_m", from->tow.reach_m);
 }
 
 /* What is recorded and where, in addition to the numbers. */
@@ -203,8 +212,8 @@ static void put_wanted(const json *output, uint32_t wanted) {
 /* Members that every header has and that do not apply here: null. */
 static void put_nothing(const json *root) {
     static const char *const name[] = {
-        "window",  "sample_index",  "sensors_used", "snapshots",
-        "loading", "missing_share", "latency_us",   "config_sample_index"};
+        "window",        "sample_index", "sensors_used",        "snapshots",         "loading",
+        "missing_share", "latency_us",   "config_sample_index", "shape_sample_index"};
     for (size_t i = 0; i < sizeof name / sizeof name[0]; i++)
         put_null(root, name[i]);
 }

@@ -45,6 +45,15 @@ sonar_code sonar_accuracy_version(const sonar_params *params, struct live *live,
     return SONAR_OK;
 }
 
+void sonar_accuracy_tick(const sonar_pipeline *p, sonar_status *status) {
+    const sonar_config *c = sonar_pipeline_config(p);
+    const double hz = fmax(c->cbf_band.high_hz, c->specs.mvdr_enabled ? c->mvdr_band.high_hz : 0);
+    const double error_rad =
+        6.283185307179586477 * c->array_error.position_m * hz / c->sound_speed_mps;
+    status->positions_cost_db = 10 * log10(exp(1)) * error_rad * error_rad;
+    status->positions_cost_hz = hz;
+}
+
 /* ---- of a window ----------------------------------------------------------------------------- */
 
 static void take_band(sonar_accuracy *a, size_t first, size_t bins, double bin_hz) {

@@ -13,7 +13,7 @@ void sonar_beams_run(sonar_pipeline *p, const sonar_window *window, sonar_result
     const ptrdiff_t begin = sonar_beam_begin(&made, p->config->specs.window_length);
     const sonar_beam_job job = {
         .window = window,
-        .params = p->live->params,
+        .params = sonar_pipeline_params(p),
         .scan = &c->cbf_scan,
         .beams = c->specs.beams,
         .look = c->beam,

@@ -146,8 +146,10 @@ static sonar_code make_nav(sonar_pipeline *p, sonar_error *err) {
                                  .nmea = sonar_is_root(p) ? c->navigation_nmea : NULL,
                                  .baud = c->navigation_baud,
                                  .endpoint = sonar_is_root(p) ? c->navigation_endpoint : NULL,
-                                 .stale_after_s = c->navigation_stale_after_ms * 1e-3};
-    return sonar_nav_create(&spec, &p->host, &p->nav, err);
+                                 .stale_after_s = c->navigation_stale_after_ms * 1e-3,
+                                 .tow_reach_m = sonar_tow_reach(p->whole)};
+    const sonar_code code = sonar_nav_create(&spec, &p->host, &p->nav, err);
+    return code ? code : sonar_tow_create(p, err);
 }
 
 /* Logs the path that MVDR's bins will take. */
@@ -303,6 +305,7 @@ bool sonar_pipeline_destroy_within(sonar_pipeline *p, int timeout_ms) {
     sonar_pipeline_free_buffers(p);
     sonar_mask_destroy(p);
     sonar_beam_destroy(p->beam);
+    sonar_tow_destroy(p);
     sonar_nav_destroy(p->nav);
     sonar_live_destroy(p);
     sonar_ranks_destroy(p);

@@ -156,6 +156,10 @@ static void finish_mvdr_facts(sonar_pipeline *p, uint32_t outputs, sonar_result 
         result->mvdr_first_sample = snapshots.first_sample;
         result->mvdr_end_sample = snapshots.end_sample;
         sonar_navigate_mvdr(p, result);
+        const double since =
+            (double)snapshots.end_sample - sonar_config_mvdr_seconds(p->config) * p->config->fs_hz;
+        result->shape_changed = result->shape_follows && fmax((double)snapshots.first_sample,
+                                                              since) < (double)result->shape_sample;
     }
 }
 
@@ -209,9 +213,10 @@ static sonar_code process(sonar_pipeline *p, const struct turn *turn, bool *canc
         sonar_live_lend(p, turn->result);
         sonar_navigate_window(p, window, turn->result);
     }
+    sonar_tow_bend(p, window, turn->result);
     const sonar_engine_job job = {
         .window = turn->samples ? turn->samples : window,
-        .params = p->live->params,
+        .params = sonar_pipeline_params(p),
         .outputs = sonar_pipeline_needed(p->live->plan->config, turn->wanted),
         .surface = turn->result ? turn->result->surface : NULL,
         .absent = !turn->samples,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Shared by the pipeline's own files. create.c creates a pipeline, with ends.c for its connections;
  * pipeline.c starts, watches and stops it (progress.c serves a watchdog). data.c is the data
- * thread: it takes results from results.c, headings from navigate.c, time series from beams.c,
+ * thread: it takes results from results.c, headings from navigate.c and of a towed array, with its
+ * shape, from tow.c, time series from beams.c,
  * ratios from normalised.c and contacts from detections.c, measures elements (mask.c), records
  * where its time goes (latency.c) and remakes the engine (recover.c, train.c). live.c has the
  * versions of the values that change; record.c feeds the recorder. With several ranks, ranks.c has
@@ -193,6 +194,24 @@ struct crossing {
 };
 extern const struct crossing sonar_crossing_none, sonar_crossing_ranks;
 
+/* Places of a towed array's sensors, relative to the tow point. */
+struct places {
+    double *behind_m, *north_m, *east_m; /* [sensor] of the array */
+};
+
+/* A towed array (tow.c). Belongs to the data thread, except of_control. */
+struct tow {
+    struct places of_data, of_control;
+    bool known;               /* of_data has the places at the middle of the window in work */
+    sonar_params *bent;       /* steers by the shape in use; NULL: the model is not `follow` */
+    double *shape_m;          /* [sensor][3] of the window */
+    double *tau_s;            /* scratch */
+    const struct live *under; /* the version that `bent` is made of; NULL: the straight array is in
+                                 use */
+    uint64_t shapes;          /* so far, for the versions' numbers */
+    uint64_t first_sample;    /* of the first window that was steered by the shape in use */
+};
+
 struct sonar_pipeline {
     const sonar_config *config; /* with ranks, this one's part */
     const sonar_config *whole;  /* configuration of the array; without ranks the same */
@@ -231,6 +250,7 @@ struct sonar_pipeline {
                                NULL: on other ranks */
     sonar_beam *beam;       /* NULL: no beam has a time series */
     sonar_nav *nav;
+    struct tow *tow;          /* NULL: no array is towed */
     int64_t window_middle_ns; /* UTC of the middle of the window in work, data thread */
 
     sonar_engine *engine;       /* NULL only after a failure that could not be recovered */
@@ -393,6 +413,21 @@ void sonar_navigate_mvdr(sonar_pipeline *pipeline, sonar_result *result);
 /* The heading at a sample of the window in work, counted from its first one; NaN: unknown. Data
  * thread; after sonar_navigate_window. */
 double sonar_navigate_at(sonar_pipeline *pipeline, const sonar_result *result, ptrdiff_t sample);
+/* tow.c: how far behind the tow point the last sensor of a towed array is; 0: none is towed. */
+double sonar_tow_reach(const sonar_config *whole);
+sonar_code sonar_tow_create(sonar_pipeline *pipeline, sonar_error *err);
+void sonar_tow_destroy(sonar_pipeline *pipeline);
+/* The heading of a towed array at that time, on the path of the tow point, with its facts; NaN:
+ * unknown. The thread of the places. */
+double sonar_tow_heading(sonar_pipeline *pipeline, const sonar_config *config, int64_t utc_ns,
+                         struct places *places, sonar_tow *tow);
+/* Renews the shape by which this window is steered, if it has changed by enough, and says in the
+ * result (NULL: none) which it is. Data thread; after sonar_navigate_window. */
+void sonar_tow_bend(sonar_pipeline *pipeline, const sonar_window *window, sonar_result *result);
+/* The parameters by which the window in work is steered. Data thread. */
+static inline const sonar_params *sonar_pipeline_params(const sonar_pipeline *pipeline) {
+    return pipeline->tow && pipeline->tow->under ? pipeline->tow->bent : pipeline->live->params;
+}
 /* For status. Control thread. */
 void sonar_navigate_tick(sonar_pipeline *pipeline, sonar_status *status);
 /* beams.c: the beams' time series, if any are configured; of a window whose facts are there. Data
@@ -434,7 +469,9 @@ sonar_code sonar_pipeline_create_with(const struct layout *given, const sonar_co
                                       void (*log)(void *ctx, sonar_level level, const char *where,
                                                   const char *text),
                                       void *log_ctx, sonar_pipeline **pipeline, sonar_error *err);
-/* results.c */
+/* results.c. put_positions fills element.position; channels that feed no sensor have none. */
+void sonar_result_put_positions(const sonar_config *config, const double *position_m,
+                                sonar_buffer *to);
 sonar_code sonar_pipeline_make_buffers(sonar_pipeline *pipeline, sonar_error *err);
 void sonar_pipeline_free_buffers(sonar_pipeline *pipeline);
 /* accuracy.c: what the errors of bearings rest on, of a plan and of a version's sensors. With ranks
@@ -444,6 +481,8 @@ sonar_code sonar_accuracy_version(const sonar_params *params, struct live *live,
 /* Of a window whose spectra and facts are there. The CBF's uses detect_scratch. */
 sonar_accuracy sonar_accuracy_cbf(sonar_pipeline *pipeline, const sonar_result *result);
 sonar_accuracy sonar_accuracy_mvdr(const sonar_pipeline *pipeline, const sonar_result *result);
+/* What declared errors of positions cost, for the status. Control thread. */
+void sonar_accuracy_tick(const sonar_pipeline *pipeline, sonar_status *status);
 /* detections.c: fills result->detection from its surfaces. Data thread. */
 sonar_code sonar_pipeline_detect(sonar_pipeline *pipeline, sonar_result *result, sonar_error *err);
 /* detections.c: publishes the largest power of each cell around the peaks of mvdr.azimuth. */

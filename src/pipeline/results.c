@@ -29,9 +29,8 @@ static sonar_code make_result(sonar_pipeline *p, sonar_result *result, sonar_err
     return code;
 }
 
-/* Channels that feed no sensor have no position. Positions are constant: changing them requires a
- * restart. */
-static void put_positions(const sonar_config *c, sonar_buffer *position) {
+void sonar_result_put_positions(const sonar_config *c, const double *position_m,
+                                sonar_buffer *position) {
     float *to = position->data;
     if (!to)
         return;
@@ -39,7 +38,7 @@ static void put_positions(const sonar_config *c, sonar_buffer *position) {
         to[i] = NAN;
     for (size_t s = 0; s < c->sensors; s++)
         for (size_t i = 0; i < 3; i++)
-            to[3 * (size_t)c->channel[s] + i] = (float)c->position_m[3 * s + i];
+            to[3 * (size_t)c->channel[s] + i] = (float)position_m[3 * s + i];
 }
 
 static sonar_code make_results(sonar_pipeline *p, sonar_error *err) {
@@ -56,7 +55,9 @@ static sonar_code make_results(sonar_pipeline *p, sonar_error *err) {
         sonar_code code = make_result(p, &p->result[i], err);
         if (code)
             return code;
-        put_positions(p->whole, &p->result[i].surface[SONAR_ELEMENT_POSITION]);
+        /* they stay, unless the array's shape follows a path */
+        sonar_result_put_positions(p->whole, p->whole->position_m,
+                                   &p->result[i].surface[SONAR_ELEMENT_POSITION]);
         p->free_result[p->free_results++] = &p->result[i];
     }
     return SONAR_OK;

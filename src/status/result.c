@@ -114,10 +114,24 @@ const char *sonar_channel_set_print(const sonar_channel_set *set, char *text, si
 }
 
 const char *sonar_nav_name(sonar_nav_quantity quantity) {
-    static const char *const name[SONAR_NAV_QUANTITIES] = {
-        [SONAR_NAV_HEADING] = "heading_deg",   [SONAR_NAV_MAGNETIC] = "compass_deg",
-        [SONAR_NAV_COURSE] = "course_deg",     [SONAR_NAV_SPEED] = "speed_mps",
-        [SONAR_NAV_LATITUDE] = "latitude_deg", [SONAR_NAV_LONGITUDE] = "longitude_deg",
-        [SONAR_NAV_DEPTH] = "depth_m",         [SONAR_NAV_TILT] = "tilt_deg"};
+    static const char *const name[SONAR_NAV_QUANTITIES] = {[SONAR_NAV_HEADING] = "heading_deg",
+                                                           [SONAR_NAV_MAGNETIC] = "compass_deg",
+                                                           [SONAR_NAV_COURSE] = "course_deg",
+                                                           [SONAR_NAV_SPEED] = "speed_mps",
+                                                           [SONAR_NAV_WATER_SPEED] =
+                                                               "water_speed_mps",
+                                                           [SONAR_NAV_LATITUDE] = "latitude_deg",
+                                                           [SONAR_NAV_LONGITUDE] = "longitude_deg",
+                                                           [SONAR_NAV_DEPTH] = "depth_m",
+                                                           [SONAR_NAV_TILT] = "tilt_deg"};
     return (unsigned)quantity < SONAR_NAV_QUANTITIES ? name[quantity] : "unknown";
+}
+
+const char *sonar_tow_state_name(sonar_tow_state state) {
+    static const char *const name[] = {[SONAR_TOW_NONE] = "none",
+                                       [SONAR_TOW_KNOWN] = "known",
+                                       [SONAR_TOW_SHORT] = "short",
+                                       [SONAR_TOW_NO_SPEED] = "no_speed",
+                                       [SONAR_TOW_NO_HEADING] = "no_heading"};
+    return (unsigned)state < LENGTH(name) ? name[state] : "unknown";
 }

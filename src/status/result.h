@@ -240,7 +240,8 @@ typedef enum sonar_nav_quantity {
     SONAR_NAV_MAGNETIC,    /* from a compass, corrected by the variation; used if there is no true
                               heading */
     SONAR_NAV_COURSE,      /* over ground, true */
-    SONAR_NAV_SPEED,
+    SONAR_NAV_SPEED,       /* over ground */
+    SONAR_NAV_WATER_SPEED, /* through the water */
     SONAR_NAV_LATITUDE,
     SONAR_NAV_LONGITUDE,
     SONAR_NAV_DEPTH, /* of the array, m */
@@ -260,6 +261,24 @@ typedef enum sonar_nav_counter {
     SONAR_NAV_COUNTERS
 } sonar_nav_counter;
 
+/* How far the place of a towed array is known. */
+typedef enum sonar_tow_state {
+    SONAR_TOW_NONE = 0, /* no array is towed */
+    SONAR_TOW_KNOWN,
+    SONAR_TOW_SHORT, /* the path has not been seen as far back as the array reaches */
+    SONAR_TOW_NO_SPEED,
+    SONAR_TOW_NO_HEADING
+} sonar_tow_state;
+
+const char *sonar_tow_state_name(sonar_tow_state state);
+
+typedef struct sonar_tow {
+    sonar_tow_state state;
+    bool over_ground; /* the path is that over ground, for want of the speed through the water */
+    double seen_m,
+        reach_m; /* path seen behind the tow point, and how far behind the last sensor is */
+} sonar_tow;
+
 typedef struct sonar_navigation {
     bool asked;      /* headings come from navigation instead of the configuration */
     bool fresh;      /* a current heading exists */
@@ -267,6 +286,7 @@ typedef struct sonar_navigation {
     char source[16]; /* its source: "nmea", "zmq", "control" */
     double value[SONAR_NAV_QUANTITIES]; /* the last value of each, NaN: never received */
     uint64_t count[SONAR_NAV_COUNTERS];
+    sonar_tow tow;
 } sonar_navigation;
 
 /* ---- recording ------------------------------------------------------------------------------- */
@@ -338,6 +358,10 @@ typedef struct sonar_result {
     sonar_params_facts params; /* times of this window */
     bool navigated;            /* headings come from navigation, not from the configuration */
     bool heading_stale;        /* navigation gave no heading for that time, so heading_deg is NaN */
+    bool tow_unknown;          /* a towed array is taken as straight, since its path is not known */
+    bool shape_follows;        /* its shape follows the path: */
+    bool shape_changed;        /* some of the MVDR's samples are older than the shape */
+    uint64_t shape_sample;     /* first sample of the first window that was steered by the shape */
     double mvdr_heading_deg;   /* in the middle of the MVDR's samples; params has the heading in the
                                   middle of the window */
     int64_t middle_utc_ns, mvdr_middle_utc_ns;        /* UTC of these middles, 0 = unknown */
@@ -504,6 +528,9 @@ const char *sonar_condition_severity_name(sonar_condition_severity severity);
     ROW(SONAR_CONDITION_HANDSHAKES_FAILED, "handshakes_failed", "connections")                     \
     ROW(SONAR_CONDITION_HELD_BACK, "held_back", "frames")                                          \
     ROW(SONAR_CONDITION_HEADING_STALE, "heading_stale", "seconds")                                 \
+    ROW(SONAR_CONDITION_TOW_UNKNOWN, "tow_unknown", "metres of path")                              \
+    ROW(SONAR_CONDITION_TOW_OVER_GROUND, "tow_over_ground", "")                                    \
+    ROW(SONAR_CONDITION_POSITIONS_INEXACT, "positions_inexact", "dB")                              \
     ROW(SONAR_CONDITION_RECORDING_STOPPED, "recording_stopped", "")                                \
     ROW(SONAR_CONDITION_RECORDING_GAPS, "recording_gaps", "samples or messages")                   \
     ROW(SONAR_CONDITION_RECORDING_CLOCK, "recording_clock", "segments")                            \
@@ -600,6 +627,9 @@ typedef struct sonar_status {
     char backend[24];                    /* names of the backends in use */
     char backend_text[240]; /* why the backend was reopened or replaced; "" if it was not */
     sonar_element_health elements;
+    /* of a beam, by the errors of positions that are declared: 4.34 (2 pi s / lambda)^2 dB at the
+     * band's top (Ruze, Antenna tolerance theory, 1966) */
+    double positions_cost_db, positions_cost_hz;
     size_t ranks; /* 0: one process */
     sonar_rank_status rank[SONAR_RANKS_SHOWN];
     sonar_navigation navigation;

@@ -16,7 +16,8 @@ static const double INTERVAL_S = 0.1;
 
 struct sim_heading {
     int fd;
-    double heading_deg, turn_deg_s, fs_hz;
+    sim_ship ship;
+    double fs_hz;
     uint64_t told; /* intervals sent so far */
 };
 
@@ -40,25 +41,32 @@ sonar_code sim_heading_open(const char *address, const sim_scene *scene, double 
     sim_heading *h = *heading = sonar_alloc(1, sizeof *h);
     if (!h)
         return sonar_fail(err, SONAR_ENOMEM, "--nmea", "out of memory");
-    *h = (sim_heading){.fd = -1,
-                       .heading_deg = scene->heading_deg,
-                       .turn_deg_s = scene->turn_deg_s,
-                       .fs_hz = fs_hz};
+    *h = (sim_heading){.fd = -1, .ship = scene->ship, .fs_hz = fs_hz};
     if (!scene->own_ship)
         return sonar_fail(err, SONAR_EINVAL, "--nmea", "the scene has no own_ship");
     return connect_to(h, address, err);
 }
 
-static void tell(const sim_heading *h, double t_s) {
-    char body[32], sentence[48];
+static void tell_one(const sim_heading *h, const char *body) {
+    char sentence[64];
     int sum = 0;
-    snprintf(body, sizeof body, "HEHDT,%06.2f,T",
-             sonar_modulo_turn(h->heading_deg + h->turn_deg_s * t_s));
     for (const char *c = body; *c; c++)
         sum ^= *c;
     const int n = snprintf(sentence, sizeof sentence, "$%s*%02X\r\n", body, (unsigned)sum);
     const ssize_t sent = send(h->fd, sentence, (size_t)n, 0);
     (void)sent; /* an error is ignored, because a listener need not exist yet */
+}
+
+static void tell(const sim_heading *h, double t_s) {
+    char body[48];
+    snprintf(body, sizeof body, "HEHDT,%06.2f,T",
+             sonar_modulo_turn(sim_ship_heading(&h->ship, t_s)));
+    tell_one(h, body);
+    if (!(h->ship.speed_mps > 0))
+        return;
+    const double knots = h->ship.speed_mps * 3600 / 1852;
+    snprintf(body, sizeof body, "VWVHW,,T,,M,%.3f,N,%.3f,K", knots, knots * 1.852);
+    tell_one(h, body);
 }
 
 void sim_heading_advance(sim_heading *h, uint64_t samples) {

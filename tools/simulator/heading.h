@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* The heading of the scene's own ship as NMEA 0183 over UDP, ten times a second of the stream: HDT
- * sentences. One thread. */
+ * sentences, and VHW with its speed, if it has one. One thread. */
 #ifndef SIM_HEADING_H
 #define SIM_HEADING_H
 

@@ -58,7 +58,7 @@ static const char usage[] =
     "  -k, --key FILE            this tool's certificate, if the daemon uses CURVE\n"
     "      --file FILE           raw samples to a file, with FILE's .json beside it\n"
     "      --truth ADDRESS       publish the truth (loopback or ipc)\n"
-    "      --nmea udp://HOST:PORT  own ship's heading, HDT ten times a second\n"
+    "      --nmea udp://HOST:PORT  own ship's heading and speed, HDT and VHW ten times a second\n"
     "      --truth-file FILE     the same as JSON lines\n"
     "      --summary FILE        counters of what was sent, as JSON\n"
     "how:\n"

@@ -313,21 +313,25 @@ static void read_sources(loader *l, const sonar_node *node) {
         read_source(l, map, &scene->source[i]);
 }
 
-/* The array's heading and its rate of turn. With them, sources have true bearings. */
+/* With own ship, sources have true bearings. */
 static void read_own_ship(loader *l, const sonar_node *node) {
     static const sim_field fields[] = {
-        {"heading_deg", SIM_NUMBER, offsetof(sim_scene, heading_deg), -360, 360, true, NULL},
-        {"turn_deg_s", SIM_NUMBER, offsetof(sim_scene, turn_deg_s), -360, 360, false, NULL},
+        {"heading_deg", SIM_NUMBER, offsetof(sim_ship, heading_deg), -360, 360, true, NULL},
+        {"turn_deg_s", SIM_NUMBER, offsetof(sim_ship, turn_deg_s), -360, 360, false, NULL},
+        {"turn_from_s", SIM_NUMBER, offsetof(sim_ship, turn_from_s), 0, 1e9, false, NULL},
+        {"turn_by_deg", SIM_NUMBER, offsetof(sim_ship, turn_by_deg), 0, 1e9, false, NULL},
+        {"speed_mps", SIM_NUMBER, offsetof(sim_ship, speed_mps), 0, 100, false, NULL},
+        {"trail_m", SIM_NUMBER, offsetof(sim_ship, trail_m), 0, 1e5, false, NULL},
         {0}};
     l->scene->own_ship = true;
-    sim_yaml_read(&l->yaml, node, fields, l->scene);
+    sim_yaml_read(&l->yaml, node, fields, &l->scene->ship);
+    if (l->scene->ship.trail_m > 0 && !(l->scene->ship.speed_mps > 0))
+        sim_yaml_complain(&l->yaml, node, "trail_m: a towed array needs a speed_mps above 0");
 }
 
 static void turn_sources(sim_scene *scene) {
-    for (size_t i = 0; i < scene->sources; i++) {
-        scene->source[i].own_heading_deg = scene->heading_deg;
-        scene->source[i].own_turn_deg_s = scene->turn_deg_s;
-    }
+    for (size_t i = 0; i < scene->sources; i++)
+        scene->source[i].ship = scene->ship;
 }
 
 static void read_scene(loader *l, const sonar_node *root) {

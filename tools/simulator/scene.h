@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 
+#include "ship.h"
 #include "sonar/sonar.h"
 
 enum { SIM_TONES_MOST = 32, SIM_POINTS_MOST = 64 };
@@ -31,9 +32,9 @@ typedef struct sim_source {
     bool far;
     double az_deg, depression_deg; /* at the scene's start; depression positive downwards */
     double rate_deg_s;             /* far: rate of change of the bearing */
-    double own_heading_deg, own_turn_deg_s; /* heading of the array, and its rate of turn */
-    double range_m;                         /* near: at the start */
-    double course_deg, speed_mps;           /* near: straight level track */
+    sim_ship ship;                 /* own ship; all 0: none */
+    double range_m;                /* near: at the start */
+    double course_deg, speed_mps;  /* near: straight level track */
     int at; /* 0: the levels are those at the origin at the start; 1: those at 1 m */
     sim_spectrum broadband;
     size_t tones;
@@ -80,8 +81,8 @@ typedef struct sim_scene {
     double noise_db;       /* white per element over 0 .. fs/2; -HUGE_VAL none */
     sim_spectrum isotropic;
     size_t isotropic_waves;
-    bool own_ship; /* azimuths of sources are true bearings; the array's heading: */
-    double heading_deg, turn_deg_s;
+    bool own_ship; /* azimuths of sources are true bearings */
+    sim_ship ship;
     double gain_error_db, phase_error_deg; /* standard deviations over the elements */
     double clock_offset_ms;                /* of the UTC in the frames */
     size_t frame_samples, digitisers;

@@ -23,7 +23,9 @@ struct sim_synth {
     double fs_hz, sound_speed_mps;
     uint64_t seed;
     double *position_m, *gain, *phase_rad, *delay_s; /* [sensor][3], [sensor]... */
-    double *noise, *extra_noise;                     /* [sensor] uPa, rms */
+    sim_ship ship;
+    double *towed_m; /* [KNOTS][sensor][3] places of towed sensors in the current block */
+    double *noise, *extra_noise; /* [sensor] uPa, rms */
     uint32_t *channel;
     voice *voice;
     float *kernel, *rotated; /* rotated: [span] a process rotated by a sensor's phase */
@@ -45,9 +47,9 @@ static void unit_vector(double az_deg, double depression_deg, double u[3]) {
 
 /* Converts true bearings to those of the array, whose +x turns. */
 static void turn_under(const sim_source *s, double t_s, double place[3]) {
-    const double turn = -(s->own_heading_deg + s->own_turn_deg_s * t_s) * M_PI / 180;
+    const double turn = -sim_ship_array_heading(&s->ship, t_s) * M_PI / 180;
     const double c = cos(turn), d = sin(turn), x = place[0];
-    if (s->own_heading_deg == 0 && s->own_turn_deg_s == 0)
+    if (s->ship.heading_deg == 0 && s->ship.turn_deg_s == 0)
         return;
     place[0] = c * x - d * place[1];
     place[1] = d * x + c * place[1];
@@ -194,10 +196,11 @@ static bool allocate(sim_synth *s) {
     s->voice = sonar_alloc(s->voices, sizeof(voice));
     s->lead = sonar_alloc(s->sensors, KNOTS * sizeof(double));
     s->amplitude = sonar_alloc(s->sensors, KNOTS * sizeof(double));
+    s->towed_m = sonar_alloc(s->sensors, KNOTS * 3 * sizeof(double));
     s->block = sonar_alloc(s->channels, BLOCK * sizeof(float));
     s->kernel = sim_kernel_create();
     return s->position_m && s->gain && s->phase_rad && s->delay_s && s->noise && s->extra_noise &&
-           s->channel && s->voice && s->lead && s->amplitude && s->block && s->kernel;
+           s->channel && s->voice && s->lead && s->amplitude && s->towed_m && s->block && s->kernel;
 }
 
 static sonar_code build(sim_synth *s, const sim_scene *scene, const sim_array *array,
@@ -224,6 +227,7 @@ sonar_code sim_synth_create(const sim_scene *scene, const sim_array *array, sim_
     s->fs_hz = array->fs_hz;
     s->sound_speed_mps = array->sound_speed_mps;
     s->seed = scene->seed;
+    s->ship = scene->ship;
     s->block_first = -1;
     sonar_code code = build(s, scene, array, err);
     if (code != SONAR_OK)
@@ -250,22 +254,35 @@ void sim_synth_destroy(sim_synth *s) {
     free(s->rotated);
     free(s->lead);
     free(s->amplitude);
+    free(s->towed_m);
     free(s->block);
     free(s);
 }
 
 /* ---- rendering ------------------------------------------------------------------------------- */
 
+static double time_of(const sim_synth *s, size_t knot) {
+    return ((double)s->block_first + (double)(knot * STEP)) / s->fs_hz;
+}
+
+/* The places of towed sensors at the knots. */
+static void tow(sim_synth *s) {
+    for (size_t i = 0; s->ship.trail_m > 0 && i < KNOTS * s->sensors; i++)
+        sim_ship_sensor(&s->ship, time_of(s, i / s->sensors), s->position_m + 3 * (i % s->sensors),
+                        s->towed_m + 3 * i);
+}
+
 /* Leads and amplitudes of a voice at the knots of the current block. */
 static void track(sim_synth *s, const sim_source *source) {
     for (size_t knot = 0; knot < KNOTS; knot++) {
         double place[3];
-        double t_s = ((double)s->block_first + (double)(knot * STEP)) / s->fs_hz;
-        source_place(source, t_s, place);
+        const double *position_m =
+            s->ship.trail_m > 0 ? s->towed_m + 3 * knot * s->sensors : s->position_m;
+        source_place(source, time_of(s, knot), place);
         for (size_t k = 0; k < s->sensors; k++) {
             size_t at = k * KNOTS + knot;
             double lead =
-                lead_s(source, place, s->position_m + 3 * k, s->sound_speed_mps, &s->amplitude[at]);
+                lead_s(source, place, position_m + 3 * k, s->sound_speed_mps, &s->amplitude[at]);
             s->lead[at] = (lead - s->delay_s[k]) * s->fs_hz + (double)(knot * STEP);
         }
     }
@@ -349,6 +366,7 @@ static void add_voice(sim_synth *s, const voice *v) {
 static void render_block(sim_synth *s, int64_t first) {
     s->block_first = first;
     memset(s->block, 0, s->channels * BLOCK * sizeof(float));
+    tow(s);
     for (size_t i = 0; i < s->voices; i++)
         add_voice(s, &s->voice[i]);
     for (size_t k = 0; k < s->sensors; k++) {

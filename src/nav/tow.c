@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Dead reckoning of the tow point from headings and speeds. Values that a ship cannot reach are not
+ * used, so that a wrong sentence hardly moves the path. */
+#include <math.h>
+
+#include "nav/internal.h"
+
+static const double FASTEST_MPS = 20, /* nothing is towed faster */
+    ACCELERATION_MPS2 = 1, SPEED_SLACK_MPS = 1, TURN_DEG_S = 30, HEADING_SLACK_DEG = 2;
+
+static const double BACK_S = 2, /* sources differ by less, so more is a clock that was set back */
+    GAP_S = 60;                 /* the path does not go on after a longer one */
+
+static double since_s(int64_t now_ns, int64_t then_ns) {
+    return (double)(now_ns - then_ns) * 1e-9;
+}
+
+static bool is_within_reach(double difference, double rate_per_s, double slack, double for_s) {
+    return fabs(difference) <= slack + rate_per_s * fmax(for_s, 0);
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+/* The speed over ground is used only while there is none through the water. */
+static bool is_speed(const sonar_nav *nav, const sonar_nav_values *v, int64_t utc_ns, double *mps) {
+    const struct ship *ship = nav->ship;
+    const bool water = v->known & 1u << SONAR_NAV_WATER_SPEED;
+    if (!water && !(v->known & 1u << SONAR_NAV_SPEED))
+        return false;
+    *mps = v->value[water ? SONAR_NAV_WATER_SPEED : SONAR_NAV_SPEED];
+    return water || !ship->water_ns ||
+           fabs(since_s(utc_ns, ship->water_ns)) > nav->spec.stale_after_s;
+}
+
+static bool take_speed(sonar_nav *nav, const sonar_nav_values *v, int64_t utc_ns, bool held) {
+    struct ship *ship = nav->ship;
+    const int64_t before_ns = atomic_load(&ship->speed_ns);
+    double mps;
+    if (!is_speed(nav, v, utc_ns, &mps) || mps > FASTEST_MPS)
+        return false;
+    if (before_ns && !is_within_reach(mps - atomic_load(&ship->speed_mps), ACCELERATION_MPS2,
+                                      SPEED_SLACK_MPS, since_s(utc_ns, before_ns)))
+        return false;
+    const bool water = v->known & 1u << SONAR_NAV_WATER_SPEED;
+    if (water)
+        ship->water_ns = utc_ns;
+    atomic_store(&ship->speed_mps, mps);
+    atomic_store(&ship->speed_held, held);
+    atomic_store(&ship->over_ground, !water);
+    atomic_store(&ship->speed_ns, utc_ns);
+    sonar_path_go_on(&ship->path, mps);
+    return true;
+}
+
+static bool has_speed(sonar_nav *nav, int64_t utc_ns) {
+    const int64_t told_ns = atomic_load(&nav->ship->speed_ns);
+    return told_ns && (atomic_load(&nav->ship->speed_held) ||
+                       since_s(utc_ns, told_ns) <= nav->spec.stale_after_s);
+}
+
+/* From the newest point on, for for_s. A heading that was set by hand held until the next came;
+ * headings of an instrument changed evenly. */
+static void go_on(sonar_nav *nav, const sonar_path_point *from, double heading_deg, int64_t utc_ns,
+                  double for_s) {
+    struct ship *ship = nav->ship;
+    const bool late = for_s > nav->spec.stale_after_s;
+    const double turn_deg = remainder(heading_deg - from->heading_deg, 360);
+    const double way_deg = from->heading_deg + (late && ship->heading_held ? 0 : turn_deg / 2);
+    sonar_path_add(&ship->path, utc_ns, for_s * atomic_load(&ship->speed_mps), way_deg, heading_deg,
+                   (!late || ship->heading_held) && has_speed(nav, utc_ns));
+}
+
+static void forget(struct ship *ship) {
+    ship->water_ns = 0;
+    atomic_store(&ship->speed_ns, 0);
+    sonar_path_forget(&ship->path);
+}
+
+void sonar_nav_sail(sonar_nav *nav, const sonar_nav_values *v, double heading_deg, int64_t utc_ns,
+                    bool held) {
+    struct ship *ship = nav->ship;
+    sonar_path_point last;
+    bool there = sonar_path_newest(&ship->path, &last);
+    if (there && since_s(utc_ns, last.utc_ns) < -BACK_S) {
+        there = false;
+        forget(ship);
+    }
+    const bool speed = take_speed(nav, v, utc_ns, held);
+    if (isnan(heading_deg) && !(there && speed && ship->heading_held))
+        return;
+    const double for_s = there ? since_s(utc_ns, last.utc_ns) : 0;
+    const double next_deg = isnan(heading_deg) ? last.heading_deg : heading_deg;
+    if (!there || (for_s > GAP_S && !ship->heading_held))
+        sonar_path_begin(&ship->path, utc_ns, next_deg);
+    else if (for_s <= 0 || !is_within_reach(remainder(next_deg - last.heading_deg, 360), TURN_DEG_S,
+                                            HEADING_SLACK_DEG, for_s))
+        return;
+    else
+        go_on(nav, &last, next_deg, utc_ns, for_s);
+    ship->heading_held = isnan(heading_deg) ? ship->heading_held : held;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+static sonar_tow_state find(sonar_nav *nav, int64_t utc_ns, size_t n, const double *behind_m,
+                            double *north_m, double *east_m, sonar_tow *tow) {
+    const bool held = atomic_load(&nav->held);
+    const double ahead_s = held ? INFINITY : nav->spec.stale_after_s;
+    if (!has_speed(nav, utc_ns))
+        return SONAR_TOW_NO_SPEED;
+    if (!sonar_path_places(&nav->ship->path, utc_ns, ahead_s, n, behind_m, north_m, east_m,
+                           &tow->seen_m))
+        return SONAR_TOW_NO_HEADING;
+    return tow->seen_m >= tow->reach_m ? SONAR_TOW_KNOWN : SONAR_TOW_SHORT;
+}
+
+sonar_tow_state sonar_nav_places(sonar_nav *nav, int64_t utc_ns, size_t n, const double *behind_m,
+                                 double *north_m, double *east_m, sonar_tow *tow) {
+    *tow = (sonar_tow){.state = SONAR_TOW_NONE};
+    if (!nav->ship)
+        return SONAR_TOW_NONE;
+    for (size_t k = 0; k < n; k++)
+        tow->reach_m = fmax(tow->reach_m, behind_m[k]);
+    tow->over_ground = atomic_load(&nav->ship->over_ground);
+    tow->state = find(nav, utc_ns, n, behind_m, north_m, east_m, tow);
+    return tow->state;
+}
