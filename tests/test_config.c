@@ -707,6 +707,23 @@ static const struct {
     {"schema: 1\nfs_hz: 4000\ncbf: {band_hz: [100, 1000], range_reference: abeam}\n"
      "array: {geometry: {circle: {sensors: 8, radius_m: 1}}}\n",
      "error: cbf.range_reference", "only a line"},
+    {SMALL "navigation: {tow: {model: rigid}}\n", ":5:27: error: navigation.tow.model",
+     "navigation.tow.scope_m"},
+    {SMALL "navigation: {tow: {model: tied, scope_m: 9}}\n", ":5:27: error: navigation.tow.model",
+     "off, rigid, follow"},
+    {SMALL "navigation: {tow: {model: rigid, scope_m: 0}}\n",
+     ":5:43: error: navigation.tow.scope_m", "more than 0"},
+    {SMALL "navigation: {tow: {model: rigid, scope_m: 30, depth_m: 30}}\n",
+     "error: navigation.tow.depth_m: 30 m of cable do not reach",
+     "less than navigation.tow.scope_m"},
+    {SMALL "navigation: {heading_offset_deg: 3, tow: {model: rigid, scope_m: 30}}\n",
+     ":5:34: error: navigation.heading_offset_deg", "towards the tow point"},
+    {SMALL "mvdr: {forward_backward: true}\nnavigation: {tow: {model: follow, scope_m: 30}}\n",
+     ":6:27: error: navigation.tow.model: an array that bends", "rigid, or mvdr.forward_backward"},
+    {"schema: 1\nfs_hz: 4000\ncbf: {band_hz: [100, 1000]}\n"
+     "array: {geometry: {positions: {list: [[0, 0, 0], [0, 0, 1], [0, 0, 2]]}}}\n"
+     "navigation: {tow: {model: rigid, scope_m: 30}}\n",
+     ":5:27: error: navigation.tow.model: the array has no length along +x", "accepted: off"},
     {"schema: 1\nfs_hz: 4000\ncbf: {band_hz: [100, 1000]}\nmvdr: {forward_backward: true}\n"
      "array: {geometry: {positions: {list: [[0, 0, 0], [1, 0, 0], [5, 0, 0]]}}}\n",
      ":4:26: error: mvdr.forward_backward", "no mirror image"},
@@ -995,6 +1012,24 @@ Test(config, nmea_comes_to_an_address_with_a_port_or_over_a_line) {
         expect(l.report, "accepted: udp://ADDRESS:PORT");
         drop(&l);
     }
+}
+
+/* A line that bends hears both sides, so it is scanned all around; a rigid one is not. */
+Test(config, towed_lines_are_scanned_as_they_hear) {
+    loaded rigid = parse_good(SMALL "navigation: {tow: {model: rigid, scope_m: 100}}\n"),
+           follow =
+               parse_good(SMALL "navigation: {tow: {model: follow, scope_m: 50, depth_m: 30}}\n");
+    cr_expect(rigid.config->cbf_scan.cone && rigid.config->mvdr_scan.cone);
+    cr_expect(!follow.config->cbf_scan.cone && !follow.config->mvdr_scan.cone);
+    cr_expect(follow.config->cbf_scan.wraps);
+    cr_expect_eq(follow.config->tow_model, SONAR_TOW_FOLLOW);
+    cr_expect_float_eq(sonar_config_tow_trail(follow.config), 40, 1e-9);
+    double front_m;
+    cr_expect_float_eq(sonar_config_tow_length(follow.config, &front_m),
+                       7 * follow.config->geometry.spacing_m, 1e-9);
+    cr_expect_float_eq(front_m, 3.5 * follow.config->geometry.spacing_m, 1e-9);
+    drop(&rigid);
+    drop(&follow);
 }
 
 /* Errors that follow from a refused value are not reported as well. */

@@ -739,6 +739,51 @@ Test(health, each_digitisers_clock_is_reported) {
               isnan(p->status.block_clock[1].offset_s));
 }
 
+/* ---- towed arrays ---------------------------------------------------------------------------- */
+
+Test(health, a_towed_array_whose_place_is_unknown_is_named) {
+    patient *p = well();
+    sonar_tow *tow = &p->status.navigation.tow;
+    p->status.navigation =
+        (sonar_navigation){.asked = true, .fresh = true, .age_s = 0.1, .source = "nmea"};
+    *tow = (sonar_tow){.state = SONAR_TOW_KNOWN, .seen_m = 900, .reach_m = 300};
+    look(p), expect(p, "ok", "");
+    tow->over_ground = true;
+    look(p);
+    expect(p, "ok",
+           "the towed array follows the speed over ground: none through the water (VHW) "
+           "comes");
+    *tow = (sonar_tow){.state = SONAR_TOW_SHORT, .seen_m = 120, .reach_m = 300};
+    look(p);
+    expect(p, "degraded",
+           "the towed array is taken as straight: of the 300 m of path to its end "
+           "120 m are known");
+    const sonar_condition *c = find(p, SONAR_CONDITION_TOW_UNKNOWN);
+    cr_expect(c->value == 120 && c->limit == 300);
+    tow->state = SONAR_TOW_NO_SPEED;
+    look(p);
+    expect(p, "degraded",
+           "the towed array is taken as straight behind the ship: no speed of the ship comes");
+    tow->state = SONAR_TOW_NO_HEADING;
+    look(p);
+    expect(p, "degraded",
+           "the towed array is taken as straight behind the ship: the ship has no "
+           "heading, or one that no ship can turn to");
+    tow->state = SONAR_TOW_NONE;
+    look(p), expect(p, "ok", "");
+}
+
+/* Tells what declared errors of positions cost, if that is 0.1 dB. */
+Test(health, errors_of_positions_are_told_by_their_cost) {
+    patient *p = well();
+    p->status.positions_cost_hz = 480;
+    p->status.positions_cost_db = 0.09;
+    look(p), expect(p, "ok", "");
+    p->status.positions_cost_db = 0.4442;
+    look(p), expect(p, "ok", "array.error.position_m costs a beam 0.44 dB at 480 Hz");
+    cr_expect_eq(find(p, SONAR_CONDITION_POSITIONS_INEXACT)->value, 0.4442);
+}
+
 /* ---- the node's clock ------------------------------------------------------------------------ */
 
 static sonar_kernel_clock good_clock(void) {

@@ -64,6 +64,8 @@ Test(nmea, values_and_units) {
     expect(rmc, SONAR_NAV_SPEED, 22.4 * 1852 / 3600);
     expect(rmc, SONAR_NAV_COURSE, 84.4);
     expect("GPVTG,054.7,T,034.4,M,005.5,N,010.2,K,A", SONAR_NAV_SPEED, 5.5 * 1852 / 3600);
+    expect("VWVHW,12.0,T,9.0,M,5.50,N,10.19,K", SONAR_NAV_WATER_SPEED, 5.5 * 1852 / 3600);
+    expect("VWVHW,,T,,M,0.0,N,0.0,K", SONAR_NAV_WATER_SPEED, 0);
     expect("GNGGA,1,0030.0,S,00000.0,E,4,08,0.9,5,M,4,M,,", SONAR_NAV_LATITUDE, -0.5);
     /* an RMC before it gives a compass its variation */
     double variation = NAN;
@@ -96,6 +98,9 @@ Test(nmea, what_is_not_measured_is_not_taken) {
                                        "GPVTG,,T,,M,,N,,K,N",
                                        "GPGGA,1,4807.0,N,01131.0,E,0,,,,M,,M,,",
                                        "GPGGA,1,4807.0,N,01131.0,E,8,,,,M,,M,,",
+                                       "VWVHW,12.0,T,9.0,M,,N,,K",
+                                       "VWVHW,12.0,T,9.0,M,-1.0,N,-1.9,K",
+                                       "VWVHW,12.0,T,9.0,M,5.5,K,5.5,N",
                                        "PGRME,15.0,M,45.0,M,25.0,M",
                                        "GPZDA,1",
                                        "HEHDT"};

@@ -558,6 +558,26 @@ Test(output, flags_are_named_and_mvdr_flags_stay_with_mvdr) {
     cJSON_Delete(head);
 }
 
+Test(output, shape_of_a_towed_array_is_told) {
+    make();
+    char text[256];
+    sonar_result *result = &scene.result[0];
+    cJSON *head = header_of(SONAR_CBF_AZIMUTH, result);
+    cr_assert(cJSON_IsNull(cJSON_GetObjectItem(head, "shape_sample_index")));
+    cJSON_Delete(head);
+    result->shape_follows = result->shape_changed = result->tow_unknown = true;
+    result->shape_sample = 4096;
+    head = header_of(SONAR_MVDR_AZIMUTH, result);
+    flags_of(head, text, sizeof text);
+    cr_assert_str_eq(text, "tow_unknown shape_changed ");
+    cr_assert_eq(cJSON_GetObjectItem(head, "shape_sample_index")->valuedouble, 4096);
+    cJSON_Delete(head);
+    head = header_of(SONAR_CBF_AZIMUTH, result); /* has no older samples */
+    flags_of(head, text, sizeof text);
+    cr_assert_str_eq(text, "tow_unknown ");
+    cJSON_Delete(head);
+}
+
 Test(output, detections_are_listed_with_their_units) {
     make();
     sonar_result *result = &scene.result[0];

@@ -84,10 +84,39 @@ static double interpolate(const float *x, size_t samples, double t) {
     return sum;
 }
 
+/* Of a ship at t_s: north, east, heading. The turn in small steps. */
+static void sail(const sim_ship *ship, double t_s, double to[3]) {
+    enum { STEPS = 2000 };
+    const double since_s = t_s - ship->turn_from_s, d = M_PI / 180;
+    const double turning_s = fmin(fmax(since_s, 0), ship->turn_by_deg / ship->turn_deg_s);
+    to[0] = to[1] = 0, to[2] = ship->heading_deg;
+    for (int i = 0; i < STEPS; i++) {
+        const double turn_deg = ship->turn_deg_s * turning_s / STEPS;
+        to[0] += ship->speed_mps * turning_s / STEPS * cos((to[2] + turn_deg / 2) * d);
+        to[1] += ship->speed_mps * turning_s / STEPS * sin((to[2] + turn_deg / 2) * d);
+        to[2] += turn_deg;
+    }
+    to[0] += ship->speed_mps * (since_s - turning_s) * cos(to[2] * d);
+    to[1] += ship->speed_mps * (since_s - turning_s) * sin(to[2] * d);
+}
+
+/* Of a source far away at a true bearing, as a towed sensor hears it. */
+static double towed_lead_of(const sim_source *s, const double *p, double t_s) {
+    const double d = M_PI / 180, trail_m = s->ship.trail_m, mps = s->ship.speed_mps;
+    double origin[3], at[3];
+    sail(&s->ship, t_s - trail_m / mps, origin);
+    sail(&s->ship, t_s - (trail_m - p[0]) / mps, at);
+    const double north = at[0] - origin[0] - p[1] * sin(origin[2] * d),
+                 east = at[1] - origin[1] + p[1] * cos(origin[2] * d);
+    return (north * cos(s->az_deg * d) + east * sin(s->az_deg * d)) / C;
+}
+
 /* The lead of sensor p in seconds, computed independently from the definition. */
 static double lead_of(const sim_source *s, const double *p, double t_s, double *amplitude) {
     double d = M_PI / 180, az = s->az_deg * d, dep = s->depression_deg * d;
     *amplitude = 1;
+    if (s->ship.trail_m > 0)
+        return towed_lead_of(s, p, t_s);
     if (s->far) {
         az += s->rate_deg_s * t_s * d;
         return (p[0] * cos(az) * cos(dep) + p[1] * sin(az) * cos(dep) + p[2] * sin(dep)) / C;
@@ -112,11 +141,12 @@ static void check_delays(const sim_source *moving, uint64_t first) {
     sim_scene scene = empty_scene();
     scene.sources = 1;
     sim_source still = {.far = true, .broadband = moving->broadband}, source = *moving;
-    scene.source = &still;
+    scene.source = &still; /* at the origin, whatever the ship does */
     double origin[3] = {0};
     sim_array one = array_at(1, origin), many = array_at(SPREAD_OUT, spread_out[0]);
     float *s = render(&scene, &one, first - MARGIN, N + 2 * MARGIN);
     scene.source = &source;
+    scene.ship = moving->ship;
     float *x = render(&scene, &many, first, N);
     for (size_t k = 0; k < SPREAD_OUT; k++) {
         double error = 0, power = 0;
@@ -156,6 +186,25 @@ Test(simulator, far_source_turning) {
     sim_source source = {.far = true, .az_deg = 200, .rate_deg_s = 0.5};
     source.broadband = white(100, 3300, 0);
     check_delays(&source, 70003);
+}
+
+/* Where the turn begins, in it, and where it ends: at 5 and at 20 s the ship, 7.5 s later the
+ * array's origin. */
+Test(simulator, towed_sensors_hear_from_where_they_are_on_the_path) {
+    sim_source source = {.far = true,
+                         .az_deg = 200,
+                         .ship = {.heading_deg = 350,
+                                  .turn_deg_s = 6,
+                                  .turn_from_s = 5,
+                                  .turn_by_deg = 90,
+                                  .speed_mps = 8,
+                                  .trail_m = 60}};
+    source.broadband = white(100, 3300, 0);
+    for (double t_s = 10; t_s <= 34; t_s += 8)
+        check_delays(&source, (uint64_t)(t_s * FS) + 7);
+    sim_truth truth;
+    sim_source_truth(&source, 12.5 + 5, &truth);
+    cr_expect_float_eq(truth.az_deg, 200 - (350 + 6 * 5) + 360, 1e-9);
 }
 
 Test(simulator, near_source_delays_and_spreading) {
@@ -1049,6 +1098,8 @@ Test(simulator, scene_is_read) {
                   "format: s16\n"
                   "layout: channel-major\n"
                   "digitisers: 3\n"
+                  "own_ship: {heading_deg: 355, turn_deg_s: -3, turn_from_s: 60, turn_by_deg: 90, "
+                  "speed_mps: 3, trail_m: 120}\n"
                   "ambient: {psd_db: 50}\n"
                   "elements: {gain_error_db: 0.5, list: [{sensor: 3, dead: true}]}\n"
                   "sources:\n"
@@ -1073,6 +1124,10 @@ Test(simulator, scene_is_read) {
     cr_expect(scene->faults == 1 && scene->fault[0].kind == SIM_FAULT_RESTART &&
               scene->fault[0].frame == 7 && scene->fault[0].digitiser == SIZE_MAX);
     cr_expect_eq(scene->fault_rate[SIM_FAULT_DROP], 0.25);
+    const sim_ship ship = scene->source[0].ship;
+    cr_expect(scene->own_ship && ship.heading_deg == 355 && ship.turn_deg_s == -3 &&
+              ship.turn_from_s == 60 && ship.turn_by_deg == 90 && ship.speed_mps == 3 &&
+              ship.trail_m == 120);
     sim_scene_destroy(scene);
 }
 
@@ -1105,6 +1160,7 @@ static const struct {
     {"schema: 1\nseed: &one 1\n", ":2:7:", "anchors"},
     {"schema: 1\nsources:\n  - {[a]: 1}\n", ":3:6:", "'(not a word)'"},
     {"schema: 1\nfault_rates: []\n", ":2:14:", "a mapping"},
+    {"schema: 1\nown_ship: {heading_deg: 1, trail_m: 9}\n", ":2:11:", "needs a speed_mps"},
     {"", ":1:1:", "empty"},
 };
 
