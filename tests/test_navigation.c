@@ -189,6 +189,38 @@ Test(navigation, a_fixed_source_keeps_its_true_bearing_through_a_turn, .timeout 
     rig_close(&r);
 }
 
+/* Heading and speed come over UDP; the array is known once the ship has gone as far as it reaches.
+ */
+Test(navigation, a_towed_array_is_found_by_nmea, .timeout = 600, .disabled = TOO_SLOW) {
+    static rig r;
+    message m;
+    char nmea[48], option[120];
+    own_endpoint("udp", nmea);
+    snprintf(option, sizeof option, "nmea: \"%s\", tow: {model: follow, scope_m: 4}", nmea);
+    rig_open(&r, option);
+    box_write(&r.box, "scene.yaml",
+              "schema: 1\nown_ship: {heading_deg: 70, speed_mps: 15, trail_m: %g}\n"
+              "ambient: {level_db: 80}\nsources:\n  - name: ship\n    far: {az_deg: %g}\n"
+              "    broadband: {level_db: 100, band_hz: [600, 900]}\n",
+              4 + 0.75 * (SENSORS - 1) / 2, SOURCE_DEG);
+    pid_t sim = play(&r, "5", nmea);
+    cr_assert(receive_until(&r.subscriber, "status", "navigation.tow.seen_m", 28, 60000, &m));
+    const cJSON *navigation = cJSON_GetObjectItemCaseSensitive(m.head, "navigation"),
+                *tow = cJSON_GetObjectItemCaseSensitive(navigation, "tow");
+    cr_expect_str_eq(text_of(tow, "state"), "known");
+    cr_expect(cJSON_IsFalse(cJSON_GetObjectItemCaseSensitive(tow, "over_ground")));
+    cr_expect_float_eq(header_number(navigation, "water_speed_mps"), 15, 0.001);
+    cr_expect_float_eq(header_number(tow, "reach_m"), 4 + 0.75 * (SENSORS - 1), 1e-6);
+    message_free(&m);
+    cr_assert(receive_until(&r.subscriber, "detections", "sample_index", 4 * FS, 60000, &m));
+    cr_assert(strongest(m.head));
+    cr_expect_float_eq(header_number(m.head, "heading_deg"), 70, 0.01);
+    cr_expect_eq(header_number(m.head, "shape_sample_index"), 0);
+    message_free(&m);
+    cr_expect_eq(process_wait(sim, 60000), 0);
+    rig_close(&r);
+}
+
 /* Without any heading bearings are in the array frame, and all messages state this. */
 Test(navigation, a_heading_that_does_not_come_is_named, .timeout = 600) {
     static rig r;
