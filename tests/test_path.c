@@ -3,6 +3,9 @@
  * that formulas give; and the shape that an array has there. */
 #include <criterion/criterion.h>
 #include <math.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -293,6 +296,45 @@ Test(path, is_not_kept_without_a_towed_array) {
     sail(nav, &s, 0, 100);
     cr_expect_eq(find(nav, 100).tow.state, SONAR_TOW_NONE);
     sonar_nav_destroy(nav);
+}
+
+/* A reader beside the thread that adds sees whole paths only: each place is on the circle. The path
+ * grows by at most 500 points, of which it keeps more, while the reader looks once. */
+typedef struct beside {
+    sonar_nav *nav;
+    atomic_int told, looks; /* told: tenths of a second; -1: it ends */
+} beside;
+
+static const ship round_and_round = {.heading_deg = 0, .turn_deg_s = 3, .until_s = 1e9, .mps = 5};
+
+static void *sail_on(void *arg) {
+    beside *b = arg;
+    for (int i = 600; i < 60000; i++) {
+        const int looks = atomic_load(&b->looks);
+        sail(b->nav, &round_and_round, 0.1 * i, 0.1 * i);
+        atomic_store(&b->told, i);
+        while (i % 250 == 0 && atomic_load(&b->looks) == looks)
+            sched_yield();
+    }
+    atomic_store(&b->told, -1);
+    return NULL;
+}
+
+Test(path, is_read_while_it_grows) {
+    beside b = {.nav = open_nav(REACH_M)};
+    pthread_t thread;
+    sail(b.nav, &round_and_round, -60, 59.9);
+    atomic_store(&b.told, 599);
+    cr_assert_eq(pthread_create(&thread, NULL, sail_on, &b), 0);
+    for (int told; (told = atomic_load(&b.told)) >= 0; atomic_fetch_add(&b.looks, 1)) {
+        const double t_s = 0.1 * told - 1;
+        const found f = find(b.nav, t_s);
+        cr_assert_eq(f.tow.state, SONAR_TOW_KNOWN);
+        cr_assert_lt(worst_of(&f, &round_and_round, t_s), 0.05);
+    }
+    pthread_join(thread, NULL);
+    cr_expect_geq(atomic_load(&b.looks), 60000 / 250 / 2);
+    sonar_nav_destroy(b.nav);
 }
 
 /* ---- shape ----------------------------------------------------------------------------------- */

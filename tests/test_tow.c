@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "control/change.h"
 #include "core/core.h"
 #include "fed.h"
 #include "synth.h"
@@ -76,7 +77,7 @@ typedef struct seen {
     bool came, unknown, mixed; /* flags tow_unknown and shape_changed */
     double first_off, off;     /* of the strongest contact of the CBF, and of the best */
     double mvdr_off, level_db; /* of the best of MVDR; of the strongest of the CBF */
-    double heading_deg, shape_sample, end_y_m;
+    double heading_deg, shape_sample, end_y_m, sensors;
 } seen;
 
 typedef struct reader {
@@ -142,6 +143,7 @@ static void take(void *ctx, sonar_surface surface, const char *header, const voi
         w->mixed = has_flag(head, "shape_changed");
         w->heading_deg = number(head, "heading_deg");
         w->shape_sample = number(head, "shape_sample_index");
+        w->sensors = number(head, "sensors_used");
     }
     cJSON_Delete(head);
 }
@@ -159,8 +161,27 @@ static void navigate(const fed *fed, double t_s) {
                  err.text);
 }
 
+/* Values that change while the daemon runs; NULL: none. */
+typedef struct change {
+    double at_s;
+    sonar_config_value value[2];
+} change;
+
+static void no_log(void *ctx, sonar_level level, const char *where, const char *text) {
+    (void)ctx, (void)level, (void)where, (void)text;
+}
+
+static void make(const fed *fed, const change *change) {
+    sonar_config_differences differences;
+    sonar_error err = {0};
+    cr_assert_eq(
+        sonar_control_set(fed->pipeline, 2, change->value, no_log, NULL, &differences, &err),
+        SONAR_OK, "%s", err.text);
+}
+
 /* Headings come a second before the samples, so that which thread is ahead does not matter. */
-static void run(const char *text, double sailed_s, float **samples, reader *reader) {
+static void run(const char *text, double sailed_s, const change *change, float **samples,
+                reader *reader) {
     const sonar_output_tap tap = {.ctx = reader, .wanted = wanted, .take = take};
     fed fed = fed_open("tow", text, &tap);
     if (!*samples)
@@ -171,6 +192,8 @@ static void run(const char *text, double sailed_s, float **samples, reader *read
         const double t_s = (double)i * FRAME / FS;
         if (i && i % (FS / FRAME / 2) == 0)
             navigate(&fed, t_s + 1);
+        if (change && t_s == change->at_s)
+            make(&fed, change);
         const sonar_frame frame = {.array_id = 1,
                                    .channels = SENSORS,
                                    .samples = FRAME,
@@ -230,9 +253,9 @@ static void check_follow(const seen *w, size_t i) {
 Test(tow, bearings_stay_true_through_a_turn) {
     static reader follow, rigid, off;
     float *samples = NULL;
-    run(TEXT("navigation: {tow: {model: follow, scope_m: 100}}\n"), 80, &samples, &follow);
-    run(TEXT("navigation: {tow: {model: rigid, scope_m: 100}}\n"), 80, &samples, &rigid);
-    run(TEXT(""), 80, &samples, &off);
+    run(TEXT("navigation: {tow: {model: follow, scope_m: 100}}\n"), 80, NULL, &samples, &follow);
+    run(TEXT("navigation: {tow: {model: rigid, scope_m: 100}}\n"), 80, NULL, &samples, &rigid);
+    run(TEXT(""), 80, NULL, &samples, &off);
     free(samples);
     size_t turned = 0, mixed = 0, shapes = 0;
     double worst = 0, worst_follow = 0, lost_db = 0, bent_m = 0, level_db = 0;
@@ -276,7 +299,7 @@ Test(tow, bearings_stay_true_through_a_turn) {
 Test(tow, shape_is_straight_until_the_path_is_known) {
     static reader r;
     float *samples = NULL;
-    run(TEXT("navigation: {tow: {model: follow, scope_m: 100}}\n"), 0, &samples, &r);
+    run(TEXT("navigation: {tow: {model: follow, scope_m: 100}}\n"), 0, NULL, &samples, &r);
     free(samples);
     const double known_s = (SCOPE_M + LENGTH_M) / SPEED_MPS;
     for (size_t i = 0; i < WINDOWS; i++) {
@@ -285,4 +308,29 @@ Test(tow, shape_is_straight_until_the_path_is_known) {
         if (unknown)
             cr_expect_eq(r.window[i].end_y_m, 0, "at %g s", middle_s(i));
     }
+}
+
+/* In the turn 30 m of cable are paid out, which the ship has gone in 10 s, and a sensor is masked.
+ * The shape stays. */
+Test(tow, cable_and_mask_change_while_the_array_is_bent) {
+    static reader r;
+    float *samples = NULL;
+    const change change = {.at_s = 80,
+                           .value = {{"navigation.tow.scope_m", "130"}, {"array.mask", "[3]"}}};
+    run(TEXT("navigation: {tow: {model: follow, scope_m: 100}}\n"), 80, &change, &samples, &r);
+    free(samples);
+    size_t after = 0;
+    for (size_t i = 0; i < WINDOWS; i++) {
+        const seen *w = &r.window[i];
+        const double lag_deg = w->sensors == SENSORS ? 0 : 30 / SPEED_MPS;
+        if (!is_in_turn(i))
+            continue;
+        after += w->sensors == SENSORS - 1;
+        cr_expect_lt(fabs(truth_deg(i) - lag_deg - w->heading_deg), 1, "%g deg at %g s",
+                     truth_deg(i) - w->heading_deg, middle_s(i));
+        cr_expect_gt(fabs(w->end_y_m), 0.8);
+        cr_expect_lt(fabs(w->first_off - lag_deg), 0.3 * beam_deg(i), "%g deg at %g s",
+                     w->first_off, middle_s(i));
+    }
+    cr_expect_geq(after, 70);
 }

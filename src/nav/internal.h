@@ -23,7 +23,7 @@ struct ship {
     _Atomic int64_t speed_ns; /* of the speed in use; 0: none */
     _Atomic double speed_mps;
     atomic_bool speed_held, over_ground;
-    bool heading_held; /* that of the path's newest point */
+    bool heading_held; /* that of the end of the path */
     sonar_path path;
 };
 

@@ -2,7 +2,8 @@
 /*
  * The path that the tow point has gone through the water, as a chain of points, and the places on
  * it at distances behind the tow point. Memory is bounded: the oldest points are replaced. One
- * thread at a time adds; any thread reads at any time without waiting.
+ * thread at a time adds. Any thread reads at any time and never waits, since points do not change
+ * until they are replaced, SONAR_PATH_POINTS later.
  */
 #ifndef SONAR_PATH_H
 #define SONAR_PATH_H
@@ -22,10 +23,10 @@ typedef struct sonar_path_point {
 } sonar_path_point;
 
 typedef struct sonar_path {
-    double spacing_m;      /* points nearer to the one before are replaced by the next */
-    atomic_uint changes;   /* odd: a change is in progress */
-    atomic_uint beginning; /* counts the beginnings */
-    atomic_size_t count;   /* points so far; the last SONAR_PATH_POINTS are stored */
+    double spacing_m;       /* least distance of points that are stored */
+    sonar_path_point here;  /* of the thread that adds: the end of the path, not stored yet */
+    atomic_uint beginnings; /* odd: it is beginning now */
+    atomic_size_t count;    /* points so far; the last SONAR_PATH_POINTS are stored */
     _Atomic double seen_from_m, speed_mps;
     struct {
         _Atomic int64_t utc_ns;
@@ -38,20 +39,19 @@ void sonar_path_forget(sonar_path *path);
 /* A new path, of one point. */
 void sonar_path_begin(sonar_path *path, int64_t utc_ns, double heading_deg);
 /* The tow point has gone distance_m towards way_deg and heads heading_deg there. Must be later than
- * the newest point. seen: heading and speed were known all the way; otherwise the path counts as
+ * the end of the path. seen: heading and speed were known all the way; otherwise the path counts as
  * seen only from here on. */
 void sonar_path_add(sonar_path *path, int64_t utc_ns, double distance_m, double way_deg,
                     double heading_deg, bool seen);
-/* The speed at which the path goes on after the newest point. */
+/* The speed at which the path goes on after its newest stored point. */
 void sonar_path_go_on(sonar_path *path, double speed_mps);
-/* The newest point; false: none. The thread that adds. */
-bool sonar_path_newest(sonar_path *path, sonar_path_point *newest);
+/* The end of the path; NULL: there is none. The thread that adds. */
+const sonar_path_point *sonar_path_end(const sonar_path *path);
 
 /* The places behind_m[n] behind the tow point at that time, as north and east of the tow point. The
- * path goes on straight after its newest point, for at most ahead_s, and comes straight from where
- * it begins. *seen_m: the length behind the tow point that was seen. False: there is no path, or it
- * changed too often meanwhile. */
-bool sonar_path_places(sonar_path *path, int64_t utc_ns, double ahead_s, size_t n,
-                       const double *behind_m, double *north_m, double *east_m, double *seen_m);
+ * path goes on straight after its newest point, and comes straight from where it begins. *seen_m:
+ * the length behind the tow point that was seen. False: there is no path. */
+bool sonar_path_places(sonar_path *path, int64_t utc_ns, size_t n, const double *behind_m,
+                       double *north_m, double *east_m, double *seen_m);
 
 #endif

@@ -58,11 +58,11 @@ static bool has_speed(sonar_nav *nav, int64_t utc_ns) {
                        since_s(utc_ns, told_ns) <= nav->spec.stale_after_s);
 }
 
-/* From the newest point on, for for_s. A heading that was set by hand held until the next came;
+/* From the end of the path on, for for_s. A heading that was set by hand held until the next came;
  * headings of an instrument changed evenly. */
-static void go_on(sonar_nav *nav, const sonar_path_point *from, double heading_deg, int64_t utc_ns,
-                  double for_s) {
+static void go_on(sonar_nav *nav, double heading_deg, int64_t utc_ns, double for_s) {
     struct ship *ship = nav->ship;
+    const sonar_path_point *from = sonar_path_end(&ship->path);
     const bool late = for_s > nav->spec.stale_after_s;
     const double turn_deg = remainder(heading_deg - from->heading_deg, 360);
     const double way_deg = from->heading_deg + (late && ship->heading_held ? 0 : turn_deg / 2);
@@ -79,24 +79,23 @@ static void forget(struct ship *ship) {
 void sonar_nav_sail(sonar_nav *nav, const sonar_nav_values *v, double heading_deg, int64_t utc_ns,
                     bool held) {
     struct ship *ship = nav->ship;
-    sonar_path_point last;
-    bool there = sonar_path_newest(&ship->path, &last);
-    if (there && since_s(utc_ns, last.utc_ns) < -BACK_S) {
-        there = false;
+    const sonar_path_point *last = sonar_path_end(&ship->path);
+    if (last && since_s(utc_ns, last->utc_ns) < -BACK_S) {
         forget(ship);
+        last = NULL;
     }
     const bool speed = take_speed(nav, v, utc_ns, held);
-    if (isnan(heading_deg) && !(there && speed && ship->heading_held))
+    if (isnan(heading_deg) && !(last && speed && ship->heading_held))
         return;
-    const double for_s = there ? since_s(utc_ns, last.utc_ns) : 0;
-    const double next_deg = isnan(heading_deg) ? last.heading_deg : heading_deg;
-    if (!there || (for_s > GAP_S && !ship->heading_held))
+    const double for_s = last ? since_s(utc_ns, last->utc_ns) : 0;
+    const double next_deg = isnan(heading_deg) ? last->heading_deg : heading_deg;
+    if (!last || (for_s > GAP_S && !ship->heading_held))
         sonar_path_begin(&ship->path, utc_ns, next_deg);
-    else if (for_s <= 0 || !is_within_reach(remainder(next_deg - last.heading_deg, 360), TURN_DEG_S,
-                                            HEADING_SLACK_DEG, for_s))
+    else if (for_s <= 0 || !is_within_reach(remainder(next_deg - last->heading_deg, 360),
+                                            TURN_DEG_S, HEADING_SLACK_DEG, for_s))
         return;
     else
-        go_on(nav, &last, next_deg, utc_ns, for_s);
+        go_on(nav, next_deg, utc_ns, for_s);
     ship->heading_held = isnan(heading_deg) ? ship->heading_held : held;
 }
 
@@ -104,12 +103,9 @@ void sonar_nav_sail(sonar_nav *nav, const sonar_nav_values *v, double heading_de
 
 static sonar_tow_state find(sonar_nav *nav, int64_t utc_ns, size_t n, const double *behind_m,
                             double *north_m, double *east_m, sonar_tow *tow) {
-    const bool held = atomic_load(&nav->held);
-    const double ahead_s = held ? INFINITY : nav->spec.stale_after_s;
     if (!has_speed(nav, utc_ns))
         return SONAR_TOW_NO_SPEED;
-    if (!sonar_path_places(&nav->ship->path, utc_ns, ahead_s, n, behind_m, north_m, east_m,
-                           &tow->seen_m))
+    if (!sonar_path_places(&nav->ship->path, utc_ns, n, behind_m, north_m, east_m, &tow->seen_m))
         return SONAR_TOW_NO_HEADING;
     return tow->seen_m >= tow->reach_m ? SONAR_TOW_KNOWN : SONAR_TOW_SHORT;
 }
