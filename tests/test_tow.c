@@ -310,18 +310,11 @@ Test(tow, shape_is_straight_until_the_path_is_known) {
     }
 }
 
-/* In the turn 30 m of cable are paid out, which the ship has gone in 10 s, and a sensor is masked.
- * The shape stays. */
-Test(tow, cable_and_mask_change_while_the_array_is_bent) {
-    static reader r;
-    float *samples = NULL;
-    const change change = {.at_s = 80,
-                           .value = {{"navigation.tow.scope_m", "130"}, {"array.mask", "[3]"}}};
-    run(TEXT("navigation: {tow: {model: follow, scope_m: 100}}\n"), 80, &change, &samples, &r);
-    free(samples);
+/* In the turn 30 m of cable are paid out, which the ship has gone in 10 s. */
+static void check_cable(const reader *r) {
     size_t after = 0;
     for (size_t i = 0; i < WINDOWS; i++) {
-        const seen *w = &r.window[i];
+        const seen *w = &r->window[i];
         const double lag_deg = w->sensors == SENSORS ? 0 : 30 / SPEED_MPS;
         if (!is_in_turn(i))
             continue;
@@ -333,4 +326,39 @@ Test(tow, cable_and_mask_change_while_the_array_is_bent) {
                      w->first_off, middle_s(i));
     }
     cr_expect_geq(after, 70);
+}
+
+/* Steered by a wrong speed of sound, the cosine of the angle from the axis changes by its ratio. */
+static void check_speed(const reader *r) {
+    size_t after = 0;
+    double most_deg = 0;
+    for (size_t i = 0; i < WINDOWS; i++) {
+        const seen *w = &r->window[i];
+        const double ratio = w->sensors == SENSORS ? 1 : 1300.0 / 1500;
+        const double angle_deg = SOURCE_DEG - truth_deg(i),
+                     turned = acos(cos(angle_deg * M_PI / 180) * ratio) * 180 / M_PI;
+        if (!is_in_turn(i))
+            continue;
+        after += w->sensors == SENSORS - 1;
+        most_deg = fmax(most_deg, fabs(turned - angle_deg));
+        cr_expect_lt(fabs(w->first_off - fabs(turned - angle_deg)), 0.7, "%g deg at %g s",
+                     w->first_off, middle_s(i));
+    }
+    cr_expect_geq(after, 70);
+    cr_expect_gt(most_deg, 3);
+}
+
+/* With either a sensor is masked, by which windows after the change are known. */
+Test(tow, values_change_while_the_array_is_bent) {
+    static reader cable, speed;
+    float *samples = NULL;
+    const char *text = TEXT("navigation: {tow: {model: follow, scope_m: 100}}\n");
+    const sonar_config_value mask = {"array.mask", "[3]"};
+    const change of_cable = {.at_s = 80, .value = {{"navigation.tow.scope_m", "130"}, mask}},
+                 of_speed = {.at_s = 80, .value = {{"sound_speed_mps", "1300"}, mask}};
+    run(text, 80, &of_cable, &samples, &cable);
+    run(text, 80, &of_speed, &samples, &speed);
+    free(samples);
+    check_cable(&cable);
+    check_speed(&speed);
 }
