@@ -40,6 +40,7 @@ typedef struct kept {
 
 struct sonar_pattern {
     size_t sensors;              /* a multiple of LANES */
+    size_t all, used;            /* sensors of the array, and those with a weight */
     double *position_m, *weight; /* [sensor] */
     double *of_s, *at_s;         /* [sensor] scratch */
     const sonar_scan *scan;
@@ -210,13 +211,13 @@ void sonar_pattern_shares(void *pattern, sonar_point of, sonar_point at, double 
 
 /* Takes the sensors in use, or one random sensor of each group if there are too many. The remaining
  * lanes of the last vector have weight 0. Weights are divided by their sum. */
-static void take_sensors(sonar_pattern *p, const sonar_pattern_spec *spec, size_t used) {
-    const size_t groups = sonar_min_size(used, SONAR_PATTERN_SENSORS);
+static void take_sensors(sonar_pattern *p, const double *position_m, const float *weights) {
+    const size_t used = p->used, groups = sonar_min_size(used, SONAR_PATTERN_SENSORS);
     size_t seen = 0, taken = 0, chosen = 0;
     uint64_t random = 1;
     double all = 0, squares = 0, sum = 0;
-    for (size_t k = 0; k < spec->sensors; k++) {
-        const double weight = (double)spec->weight[k];
+    for (size_t k = 0; k < p->all; k++) {
+        const double weight = (double)weights[k];
         if (weight == 0)
             continue;
         all += weight, squares += weight * weight;
@@ -225,7 +226,7 @@ static void take_sensors(sonar_pattern *p, const sonar_pattern_spec *spec, size_
             chosen = begin + (size_t)(sonar_random_uniform(&random) * (double)(end - begin));
         if (seen++ != chosen)
             continue;
-        memcpy(p->position_m + 3 * taken, spec->position_m + 3 * k, 3 * sizeof(double));
+        memcpy(p->position_m + 3 * taken, position_m + 3 * k, 3 * sizeof(double));
         p->weight[taken++] = weight;
         sum += weight;
     }
@@ -266,6 +267,8 @@ sonar_code sonar_pattern_create(const sonar_pattern_spec *spec, sonar_pattern **
     const size_t lanes = sonar_min_size(sonar_max_size(used, 1), SONAR_PATTERN_SENSORS) + LANES - 1;
     if (p) {
         *p = (sonar_pattern){.sensors = lanes / LANES * LANES,
+                             .all = spec->sensors,
+                             .used = used,
                              .scan = spec->scan,
                              .reference = spec->reference,
                              .c_mps = spec->c_mps,
@@ -279,10 +282,15 @@ sonar_code sonar_pattern_create(const sonar_pattern_spec *spec, sonar_pattern **
     const double low_hz = fmax(spec->low_hz, least_share_of_top * spec->high_hz);
     for (int i = 0; i <= SONAR_PATTERN_PARTS; i++)
         p->edge_hz[i] = low_hz * pow(spec->high_hz / low_hz, (double)i / SONAR_PATTERN_PARTS);
-    take_sensors(p, spec, used);
+    take_sensors(p, spec->position_m, spec->weight);
     if (spec->scan->cone)
         make_line(p);
     return SONAR_OK;
+}
+
+void sonar_pattern_move(sonar_pattern *p, const double *position_m, const float *weight) {
+    take_sensors(p, position_m, weight);
+    memset(p->kept, 0, KEPT * sizeof *p->kept);
 }
 
 void sonar_pattern_destroy(sonar_pattern *p) {

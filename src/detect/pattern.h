@@ -41,6 +41,9 @@ typedef struct sonar_pattern_spec {
 sonar_code sonar_pattern_create(const sonar_pattern_spec *spec, sonar_pattern **pattern,
                                 sonar_error *err);
 void sonar_pattern_destroy(sonar_pattern *pattern);
+/* The pattern of the same sensors, with the weights that it was made of, at other positions. Not of
+ * a cone. Allocates nothing. The thread that asks for shares. */
+void sonar_pattern_move(sonar_pattern *pattern, const double *position_m, const float *weight);
 
 /* The largest share in each part of the band, including places up to `blur` side lobes beside
  * these. Uses scratch memory of the pattern: one thread at a time. Never allocates. */

@@ -83,6 +83,13 @@ static double tolerance_m(const sonar_config *c) {
     return TOLERANCE * c->sound_speed_mps / top_hz;
 }
 
+/* Side lobes and images are those of the shape. */
+static void move_pattern(sonar_pipeline *p) {
+    const sonar_params *params = sonar_pipeline_params(p);
+    if (p->live->pattern)
+        sonar_pattern_move(p->live->pattern, params->position_m, params->shading);
+}
+
 static void bend(sonar_pipeline *p, const double *shape_m) {
     struct tow *t = p->tow;
     const struct live *live = p->live;
@@ -91,6 +98,12 @@ static void bend(sonar_pipeline *p, const double *shape_m) {
     t->shapes++;
     sonar_params_bend(t->bent, live->params, &spec, shape_m,
                       live->params->version + (t->shapes << 32), &p->host, t->tau_s);
+    move_pattern(p);
+}
+
+static void straighten(sonar_pipeline *p) {
+    p->tow->under = NULL;
+    move_pattern(p);
 }
 
 /* The shape at the window's middle; straight if it is not known. */
@@ -115,7 +128,7 @@ static void renew(sonar_pipeline *p, const sonar_window *window, double heading_
         return;
     t->first_sample = window->first_sample;
     if (sonar_shape_distance(n, t->shape_m, straight_m) <= most_m)
-        t->under = NULL;
+        straighten(p);
     else
         bend(p, t->shape_m);
 }
