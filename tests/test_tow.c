@@ -21,16 +21,19 @@ static const double SOURCE_DEG = 135, LEVEL_DB = 100, TOP_HZ = 480, SPACING_M = 
                     TURN_FROM_S = 10, SPEED_MPS = 3;
 static const double LENGTH_M = 31 * 1.5;
 
-#define TEXT(more)                                                                                 \
+#define TEXT(mvdr, more)                                                                           \
     "schema: 1\n"                                                                                  \
     "array: {id: 1, geometry: {line: {sensors: 32, spacing_m: 1.5}}, gain_db: 0}\n"                \
     "fs_hz: 2048\n"                                                                                \
     "ingest: {endpoints: [\"ipc:///no/such/folder/in\"], overload: block, drop_spikes: false}\n"   \
     "dft: {length: 1024, hop: 1024}\n"                                                             \
     "cbf: {band_hz: [300, 480], ranges_m: []}\n"                                                   \
-    "mvdr: {length: 256, hop: 128, snapshots: 16}\n"                                               \
+    "mvdr: {" mvdr "}\n"                                                                           \
     "output: {endpoint: \"ipc:///no/such/folder/out\"}\n"                                          \
     "runtime: {threads: 2, backend: cpu}\n" more
+
+#define MVDR "length: 256, hop: 128, snapshots: 16, band_hz: [420, 480]"
+#define NONE "enabled: false"
 
 static const sim_ship SHIP = {.heading_deg = 0,
                               .turn_deg_s = 1,
@@ -259,9 +262,11 @@ static void check_follow(const seen *w, size_t i) {
 Test(tow, bearings_stay_true_through_a_turn) {
     static reader follow, rigid, off;
     float *samples = NULL;
-    run(TEXT("navigation: {tow: {model: follow, scope_m: 100}}\n"), 80, NULL, &samples, &follow);
-    run(TEXT("navigation: {tow: {model: rigid, scope_m: 100}}\n"), 80, NULL, &samples, &rigid);
-    run(TEXT(""), 80, NULL, &samples, &off);
+    run(TEXT(MVDR, "navigation: {tow: {model: follow, scope_m: 100}}\n"), 80, NULL, &samples,
+        &follow);
+    run(TEXT(NONE, "navigation: {tow: {model: rigid, scope_m: 100}}\n"), 80, NULL, &samples,
+        &rigid);
+    run(TEXT(NONE, ""), 80, NULL, &samples, &off);
     free(samples);
     size_t turned = 0, mixed = 0, shapes = 0;
     double worst = 0, worst_follow = 0, lost_db = 0, bent_m = 0, level_db = 0;
@@ -305,7 +310,7 @@ Test(tow, bearings_stay_true_through_a_turn) {
 Test(tow, shape_is_straight_until_the_path_is_known) {
     static reader r;
     float *samples = NULL;
-    run(TEXT("navigation: {tow: {model: follow, scope_m: 100}}\n"), 0, NULL, &samples, &r);
+    run(TEXT(NONE, "navigation: {tow: {model: follow, scope_m: 100}}\n"), 0, NULL, &samples, &r);
     free(samples);
     const double known_s = (SCOPE_M + LENGTH_M) / SPEED_MPS;
     for (size_t i = 0; i < WINDOWS; i++) {
@@ -358,7 +363,7 @@ static void check_speed(const reader *r) {
 Test(tow, values_change_while_the_array_is_bent) {
     static reader cable, speed;
     float *samples = NULL;
-    const char *text = TEXT("navigation: {tow: {model: follow, scope_m: 100}}\n");
+    const char *text = TEXT(NONE, "navigation: {tow: {model: follow, scope_m: 100}}\n");
     const sonar_config_value mask = {"array.mask", "[3]"};
     const change of_cable = {.at_s = 80, .value = {{"navigation.tow.scope_m", "130"}, mask}},
                  of_speed = {.at_s = 80, .value = {{"sound_speed_mps", "1300"}, mask}};
