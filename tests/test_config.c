@@ -1676,6 +1676,28 @@ Test(config, parts_are_the_whole_array) {
     drop(&l);
 }
 
+/* Each rank knows only its own sensors' delays, so the shape of the whole array stays; its heading
+ * does not need them. */
+Test(config, ranks_tow_only_straight_arrays) {
+    static const char *const model[] = {"rigid", "follow"};
+    for (size_t i = 0; i < 2; i++) {
+        char text[400];
+        snprintf(text, sizeof text, SMALL "navigation: {tow: {model: %s, scope_m: 100}}\n",
+                 model[i]);
+        loaded l = parse_good(text);
+        for (size_t ranks = 1; ranks <= 2; ranks++) {
+            sonar_config_part *part;
+            sonar_error err = {0};
+            const sonar_code code = take_part(l.config, 0, ranks, &part, &err);
+            cr_expect_eq(code, i && ranks > 1 ? SONAR_EINVAL : SONAR_OK, "%s", err.text);
+            if (code)
+                cr_expect_str_eq(err.where, "navigation.tow.model");
+            sonar_config_part_destroy(part);
+        }
+        drop(&l);
+    }
+}
+
 /* On a host with 32 processors, independent of this machine. */
 Test(config, ranks_have_threads_for_their_share) {
 #define HALF(more)                                                                                 \

@@ -174,10 +174,18 @@ Test(path, is_unknown_until_it_is_longer_than_the_array_reaches) {
     cr_expect_lt(worst_of(&f, &s, 70), 0.1, "%g", worst_of(&f, &s, 70));
     sail(nav, &s, 70.1, 118);
     cr_expect_eq(find(nav, 118).tow.state, SONAR_TOW_KNOWN);
-    /* without a speed there is no path, and without either it ends */
-    for (int i = 0; i < 50; i++)
+    /* without a speed it goes on as fast as before for a minute */
+    for (int i = 0; i < 599; i++) {
         tell(nav, SONAR_NAV_HEADING, 77, 118.1 + 0.1 * i, false);
-    cr_expect_eq(find(nav, 122.9).tow.state, SONAR_TOW_NO_SPEED);
+        cr_expect_eq(find(nav, 118.1 + 0.1 * i).tow.state,
+                     i <= 29 ? SONAR_TOW_KNOWN : SONAR_TOW_SHORT, "%d", i);
+    }
+    f = find(nav, 122.9);
+    cr_expect_eq(f.tow.state, SONAR_TOW_SHORT);
+    cr_expect_eq(f.tow.seen_m, 0);
+    cr_expect_lt(worst_of(&f, &s, 122.9), 0.1, "as fast as before: %g", worst_of(&f, &s, 122.9));
+    cr_expect_eq(find(nav, 177.9).tow.state, SONAR_TOW_SHORT);
+    cr_expect_eq(find(nav, 178.1).tow.state, SONAR_TOW_NO_SPEED);
     sonar_nav_destroy(nav);
 }
 

@@ -52,10 +52,10 @@ static bool take_speed(sonar_nav *nav, const sonar_nav_values *v, int64_t utc_ns
     return true;
 }
 
-static bool has_speed(sonar_nav *nav, int64_t utc_ns) {
+/* True if the last speed is at most that old, or holds. */
+static bool has_speed(sonar_nav *nav, int64_t utc_ns, double age_s) {
     const int64_t told_ns = atomic_load(&nav->ship->speed_ns);
-    return told_ns && (atomic_load(&nav->ship->speed_held) ||
-                       since_s(utc_ns, told_ns) <= nav->spec.stale_after_s);
+    return told_ns && (atomic_load(&nav->ship->speed_held) || since_s(utc_ns, told_ns) <= age_s);
 }
 
 /* From the end of the path on, for for_s. A heading that was set by hand held until the next came;
@@ -67,7 +67,8 @@ static void go_on(sonar_nav *nav, double heading_deg, int64_t utc_ns, double for
     const double turn_deg = remainder(heading_deg - from->heading_deg, 360);
     const double way_deg = from->heading_deg + (late && ship->heading_held ? 0 : turn_deg / 2);
     sonar_path_add(&ship->path, utc_ns, for_s * atomic_load(&ship->speed_mps), way_deg, heading_deg,
-                   (!late || ship->heading_held) && has_speed(nav, utc_ns));
+                   (!late || ship->heading_held) &&
+                       has_speed(nav, utc_ns, nav->spec.stale_after_s));
 }
 
 static void forget(struct ship *ship) {
@@ -101,12 +102,16 @@ void sonar_nav_sail(sonar_nav *nav, const sonar_nav_values *v, double heading_de
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
+/* A ship that sends no speed goes on for a while as it did, which is better than nothing. */
 static sonar_tow_state find(sonar_nav *nav, int64_t utc_ns, size_t n, const double *behind_m,
                             double *north_m, double *east_m, sonar_tow *tow) {
-    if (!has_speed(nav, utc_ns))
+    const double stale_after_s = nav->spec.stale_after_s;
+    if (!has_speed(nav, utc_ns, fmax(GAP_S, stale_after_s)))
         return SONAR_TOW_NO_SPEED;
     if (!sonar_path_places(&nav->ship->path, utc_ns, n, behind_m, north_m, east_m, &tow->seen_m))
         return SONAR_TOW_NO_HEADING;
+    if (!has_speed(nav, utc_ns, stale_after_s))
+        tow->seen_m = 0;
     return tow->seen_m >= tow->reach_m ? SONAR_TOW_KNOWN : SONAR_TOW_SHORT;
 }
 
