@@ -396,7 +396,7 @@ static void judge_tow(sonar_health *h, const sonar_health_facts *facts, sonar_st
                             "water (VHW) comes");
 }
 
-/* A loss that nobody would see is not told. */
+/* A smaller loss is below what levels and calibrations keep. */
 static void judge_positions(sonar_health *h, const sonar_health_facts *facts,
                             sonar_status *status) {
     const double least_db = 0.1;

@@ -52,7 +52,7 @@ sonar_code sonar_params_renew(const sonar_params *like, const sonar_params_spec 
                               bool same_delays, uint64_t version, sonar_params **params,
                               sonar_error *err);
 /* Makes `bent`, which sonar_params_create made from a spec of the same sizes, a version of `like`
- * with the positions `position_m`, in place: nobody else may read it meanwhile. spec is that of
+ * with the positions `position_m`, in place: no other thread may read it meanwhile. spec is that of
  * `like`. tau_s is scratch, [worker of the host][sensor]. Allocates nothing. */
 void sonar_params_bend(sonar_params *bent, const sonar_params *like, const sonar_params_spec *spec,
                        const double *position_m, uint64_t version, const sonar_host *host,

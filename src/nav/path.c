@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* So many of the oldest points are not read, because they may be replaced meanwhile. */
+/* Number of oldest points that are not read, because they may be replaced meanwhile. */
 enum { SPARE = 256 };
 
 static const double DEGREE = 3.14159265358979323846 / 180;

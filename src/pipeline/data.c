@@ -147,6 +147,15 @@ uint32_t sonar_pipeline_needed(const sonar_config *c, uint32_t wanted) {
     return sonar_topics_needed(wanted & made) & made;
 }
 
+/* True if some of the MVDR's samples are older than the shape by which they are steered. With
+ * forgetting, of those that still count. */
+static bool is_mixed(const sonar_pipeline *p, const sonar_result *result) {
+    const double count_for = sonar_config_mvdr_seconds(p->config) * p->config->fs_hz;
+    const double first =
+        fmax((double)result->mvdr_first_sample, (double)result->mvdr_end_sample - count_for);
+    return result->shape_follows && first < (double)result->shape_sample;
+}
+
 static void finish_mvdr_facts(sonar_pipeline *p, uint32_t outputs, sonar_result *result) {
     if (!(outputs & sonar_topics_by(SONAR_MADE_BY_MVDR)))
         return; /* not solved, because no surface of it is wanted */
@@ -156,10 +165,7 @@ static void finish_mvdr_facts(sonar_pipeline *p, uint32_t outputs, sonar_result 
         result->mvdr_first_sample = snapshots.first_sample;
         result->mvdr_end_sample = snapshots.end_sample;
         sonar_navigate_mvdr(p, result);
-        const double since =
-            (double)snapshots.end_sample - sonar_config_mvdr_seconds(p->config) * p->config->fs_hz;
-        result->shape_changed = result->shape_follows && fmax((double)snapshots.first_sample,
-                                                              since) < (double)result->shape_sample;
+        result->shape_changed = is_mixed(p, result);
     }
 }
 

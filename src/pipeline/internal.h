@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Shared by the pipeline's own files. create.c creates a pipeline, with ends.c for its connections;
  * pipeline.c starts, watches and stops it (progress.c serves a watchdog). data.c is the data
- * thread: it takes results from results.c, headings from navigate.c and of a towed array, with its
- * shape, from tow.c, time series from beams.c,
- * ratios from normalised.c and contacts from detections.c, measures elements (mask.c), records
- * where its time goes (latency.c) and remakes the engine (recover.c, train.c). live.c has the
- * versions of the values that change; record.c feeds the recorder. With several ranks, ranks.c has
- * the data thread's rounds and propose.c the content of the letters by which all ranks adopt a
- * change; src/ranks has the exchange and its rules. */
+ * thread: it takes results from results.c, headings from navigate.c, those of a towed array and its
+ * shape from tow.c, time series from beams.c, ratios from normalised.c and contacts from
+ * detections.c, measures elements (mask.c), records where its time goes (latency.c) and remakes the
+ * engine (recover.c, train.c). live.c has the versions of the values that change; record.c feeds
+ * the recorder. With several ranks, ranks.c has the data thread's rounds and propose.c the content
+ * of the letters by which all ranks adopt a change; src/ranks has the exchange and its rules. */
 #ifndef SONAR_PIPELINE_INTERNAL_H
 #define SONAR_PIPELINE_INTERNAL_H
 

@@ -275,8 +275,8 @@ const char *sonar_tow_state_name(sonar_tow_state state);
 typedef struct sonar_tow {
     sonar_tow_state state;
     bool over_ground; /* the path is that over ground, for want of the speed through the water */
-    double seen_m,
-        reach_m; /* path seen behind the tow point, and how far behind the last sensor is */
+    double seen_m;    /* length of path that was seen behind the tow point */
+    double reach_m;   /* how far behind the tow point the last sensor is */
 } sonar_tow;
 
 typedef struct sonar_navigation {
