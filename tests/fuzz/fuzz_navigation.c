@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* libFuzzer target for navigation: the input is the bytes of an NMEA line, split anywhere, JSON
- * with times, and queries of the heading at any time. */
+ * with times, and queries of the heading and of towed sensors at any time. */
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -17,12 +17,26 @@ static void ask(sonar_nav *nav, int64_t utc_ns) {
         abort();
 }
 
+/* No sensor is further from the tow point than its cable is long, to the rounding of long paths. */
+static void look_behind(sonar_nav *nav, int64_t utc_ns) {
+    enum { SENSORS = 3 };
+    const double behind_m[SENSORS] = {0, 30, 90};
+    double north_m[SENSORS], east_m[SENSORS];
+    sonar_tow tow;
+    const sonar_tow_state state =
+        sonar_nav_places(nav, utc_ns, SENSORS, behind_m, north_m, east_m, &tow);
+    for (int k = 0; k < SENSORS && (state == SONAR_TOW_KNOWN || state == SONAR_TOW_SHORT); k++)
+        if (!(hypot(north_m[k], east_m[k]) <= behind_m[k] + 0.01))
+            abort();
+}
+
 static void tell(sonar_nav *nav, const char *text, size_t bytes, bool held) {
     int64_t utc_ns = 1;
     sonar_nav_values values;
     if (!sonar_nav_parse(text, bytes, &utc_ns, &values, NULL))
         sonar_nav_store(nav, "fuzz", &values, utc_ns, held);
     ask(nav, utc_ns);
+    look_behind(nav, utc_ns);
 }
 
 static void look(sonar_nav *nav, int64_t utc_ns) {
@@ -38,7 +52,7 @@ static void look(sonar_nav *nav, int64_t utc_ns) {
 
 /* Steps: a byte for the kind, a byte for the length, and the data. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    const sonar_nav_spec spec = {.stale_after_s = 3};
+    const sonar_nav_spec spec = {.stale_after_s = 3, .tow_reach_m = 90};
     const int64_t most_ns = 4000000000000000000; /* of the frames and of JSON */
     sonar_nav *nav;
     if (sonar_nav_create(&spec, sonar_host_serial(), &nav, NULL))
@@ -54,7 +68,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         else if (data[0] % 8 < 6)
             tell(nav, text, bytes, data[0] & 8);
         else if (data[0] % 8 == 6)
-            ask(nav, utc_ns % most_ns);
+            ask(nav, utc_ns % most_ns), look_behind(nav, utc_ns % most_ns);
         else
             look(nav, utc_ns % most_ns);
         data += 2 + bytes;
