@@ -10,6 +10,12 @@
 
 /* ---- long runs ------------------------------------------------------------------------------- */
 
+#ifdef __SANITIZE_ADDRESS__
+enum { WINDOWS = 1600 }; /* beyond them accesses to memory repeat */
+#else
+enum { WINDOWS = 10000 };
+#endif
+
 /* Ships that pass each other, and one that is switched on and off. */
 static size_t passing(size_t u, double level_db, mvdr_wave waves[3]) {
     waves[0] = (mvdr_wave){50 + 40 * sin((double)u / 700), level_db};
@@ -21,7 +27,7 @@ static size_t passing(size_t u, double level_db, mvdr_wave waves[3]) {
 /* `least`: the share of the windows that must have used an updated inverse. */
 static void pass(site *site, const sonar_mvdr_spec *spec, double level_db, double limit_db,
                  double least) {
-    const size_t windows = site->quick ? 300 : 10000;
+    const size_t windows = site->quick ? 300 : WINDOWS;
     beside b;
     mvdr_wave waves[3];
     beside_begin_following(&b, site, spec);
@@ -133,17 +139,17 @@ MVDR_CASE(inverse_while_the_block_fills_with_little_loading) {
 
 /* In micropascal a ship's samples are 1e6 and more. */
 MVDR_CASE(inverse_any_unit) {
-    enum { B = 35, L = 90, WINDOWS = 40 };
+    enum { B = 35, L = 90, UPDATES = 40 };
     for (int exponent = -24; exponent <= 24; exponent += 24) {
         sonar_mvdr_spec spec = beside_spec(B, L, SONAR_LOADING_TRACE, 0.01);
         spec.correct_level = true;
         beside b;
         beside_begin_following(&b, site, &spec);
-        sonar_c32 *x = mvdr_record(&b.f, L + WINDOWS, (mvdr_wave[]){{70, 20}}, 1, 6);
-        for (size_t i = 0; i < (L + WINDOWS) * B; i++)
+        sonar_c32 *x = mvdr_record(&b.f, L + UPDATES, (mvdr_wave[]){{70, 20}}, 1, 6);
+        for (size_t i = 0; i < (L + UPDATES) * B; i++)
             x[i] = (sonar_c32){ldexpf(x[i].re, exponent), ldexpf(x[i].im, exponent)};
         beside_window(&b, L, x, true);
-        for (size_t u = 0; u < WINDOWS; u++)
+        for (size_t u = 0; u < UPDATES; u++)
             beside_window(&b, 1, x + (L + u) * B, true);
         beside_expect_followed(&b, 0.5);
         free(x);
