@@ -222,6 +222,40 @@ typedef struct sonar_detection {
     unsigned rests_on;     /* bits 1 << sonar_detect_source, one for each row of that contact */
 } sonar_detection;
 
+/* ---- tracks ---------------------------------------------------------------------------------- */
+
+enum { SONAR_TRACKS_MOST = 64 };
+
+typedef enum sonar_track_state {
+    SONAR_TRACK_TENTATIVE = 0,
+    SONAR_TRACK_CONFIRMED, /* it exists, and is heard */
+    SONAR_TRACK_COASTING,  /* it exists, but is probably not heard now */
+    SONAR_TRACK_LOST       /* its last report */
+} sonar_track_state;
+
+/* What is known of one of a track's bearings. */
+typedef struct sonar_track_bearing {
+    double deg, rate_dpm; /* rate_dpm: degrees a minute, clockwise positive */
+    double sigma_deg, rate_sigma_dpm;
+    double correlation; /* of the errors of bearing and rate, -1 to 1 */
+    double probability; /* that it is this one */
+    sonar_side side;    /* UNKNOWN never; ALL: the array has no sides */
+} sonar_track_bearing;
+
+/* A contact that is followed from window to window, as of the middle of the window. */
+typedef struct sonar_track {
+    uint64_t number; /* never used again in a run */
+    sonar_track_state state;
+    double existence; /* probability that there is a contact */
+    size_t bearings;  /* 1, or 2 on a line until a turn decides; the more probable first */
+    sonar_track_bearing bearing[2];
+    double az_deg;           /* where it is in the scan of the CBF */
+    double snr_db;           /* of the last plot */
+    double age_s, unheard_s; /* since its first plot, since its last */
+    size_t contact;          /* its plot's contact in this window; SIZE_MAX: none */
+    unsigned rests_on;       /* of the last plot, bits 1 << sonar_detect_source */
+} sonar_track;
+
 /* ---- beams ----------------------------------------------------------------------------------- */
 
 enum { SONAR_BEAMS_MOST = 16, SONAR_BEAM_NAME = 24 };
@@ -352,9 +386,11 @@ typedef struct sonar_result {
     uint32_t epoch;
     char backend[24]; /* names of the backends that computed it */
     uint32_t present;
-    sonar_buffer surface[SONAR_SURFACES]; /* [SONAR_DETECTIONS], [SONAR_STATUS] unused */
+    sonar_buffer surface[SONAR_SURFACES]; /* those of lists and [SONAR_STATUS] unused */
     sonar_detection detection[2 * SONAR_DETECTIONS_MOST];
     size_t detections;
+    sonar_track track[SONAR_TRACKS_MOST];
+    size_t tracks;
     sonar_params_facts params; /* times of this window */
     bool navigated;            /* headings come from navigation, not from the configuration */
     bool heading_stale;        /* navigation gave no heading for that time, so heading_deg is NaN */

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* A tracker between two windows; shared by its own files. */
+#ifndef SONAR_TRACKS_STATE_H
+#define SONAR_TRACKS_STATE_H
+
+#include "analysis/tracks/associate.h"
+#include "analysis/tracks/filter.h"
+#include "analysis/tracks/tracks.h"
+
+enum { SONAR_TRACKS_SOURCES = 2, SONAR_TRACKS_SIDES = 2 };
+
+struct side {
+    sonar_bearing is;
+    double weight;
+};
+
+struct follow {
+    uint64_t number;              /* 0: not shown yet */
+    bool confirmed;               /* once */
+    double heard, unheard, first; /* probabilities of the chain; of existence at the beginning */
+    size_t sides;
+    struct side side[SONAR_TRACKS_SIDES];
+    double power, snr_db; /* power: recent mean */
+    double declared_rad2; /* variance of bearings that windows have in common */
+    double age_s, since_s;
+    size_t contact;
+    unsigned rests_on;
+};
+
+/* A contact of the window, by the row that is used of it. */
+struct plot {
+    const sonar_detection *row;
+    sonar_bearing_plot is;
+    double density; /* of false plots there, per unit of the place */
+    double fresh;
+    bool image;
+};
+
+struct sonar_tracks {
+    uint64_t numbers;   /* given so far */
+    double false_plots; /* expected in a window */
+    bool is_true;
+    double heading_deg; /* last known */
+    size_t count;
+    struct follow track[SONAR_TRACKS_MOST];
+    /* of the window in work */
+    sonar_bearing_look look[SONAR_TRACKS_SOURCES];
+    double beam[SONAR_TRACKS_SOURCES]; /* as places count */
+    size_t plots;
+    struct plot plot[SONAR_PLOTS_MOST];
+    sonar_bearing_guess guess[SONAR_TRACKS_MOST][SONAR_TRACKS_SIDES][SONAR_TRACKS_SOURCES];
+    double likelihood[SONAR_TRACKS_MOST][SONAR_TRACKS_SIDES][SONAR_PLOTS_MOST]; /* densities */
+    sonar_association association;
+    sonar_associate *associate;
+};
+
+#endif

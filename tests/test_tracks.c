@@ -1,0 +1,481 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Tracks from lists of contacts: what a watch-keeper expects of them, in simulated days. */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/core.h"
+#include "core/random.h"
+#include "jpda.h"
+#include "numerical.h"
+#include "simulated_plots.h"
+
+static const double radians = M_PI / 180;
+
+typedef struct watch {
+    simulated_plots sea;
+    sonar_tracks *tracks;
+    size_t count;
+    sonar_track track[SONAR_TRACKS_MOST];
+} watch;
+
+static void begin(watch *w, bool line, uint64_t seed) {
+    *w = (watch){.tracks = sonar_tracks_create()};
+    cr_assert(w->tracks);
+    plots_begin(&w->sea, line, 3.2, seed);
+}
+
+static void end(watch *w) {
+    sonar_tracks_destroy(w->tracks);
+}
+
+static void run(watch *w) {
+    const sonar_tracks_window window = plots_window(&w->sea);
+    w->count = sonar_tracks_run(w->tracks, &window, w->track);
+}
+
+static void step(watch *w) {
+    plots_list(&w->sea);
+    run(w);
+}
+
+static double apart_deg(double a, double b) {
+    return fabs(remainder(a - b, 360));
+}
+
+static const sonar_track *numbered(const watch *w, uint64_t number) {
+    for (size_t i = 0; i < w->count; i++)
+        if (w->track[i].number == number)
+            return &w->track[i];
+    return NULL;
+}
+
+/* The confirmed or coasting track nearest to a bearing, by either side. */
+static const sonar_track *nearest(const watch *w, double bearing_deg) {
+    const sonar_track *best = NULL;
+    double least = 180;
+    for (size_t i = 0; i < w->count; i++)
+        for (size_t b = 0; b < w->track[i].bearings; b++) {
+            const double off = apart_deg(w->track[i].bearing[b].deg, bearing_deg);
+            if (off > least || w->track[i].state == SONAR_TRACK_TENTATIVE ||
+                w->track[i].state == SONAR_TRACK_LOST)
+                continue;
+            least = off;
+            best = &w->track[i];
+        }
+    return least < w->sea.scan.beam_width_deg / 2 ? best : NULL;
+}
+
+static size_t living(const watch *w) {
+    size_t count = 0;
+    for (size_t i = 0; i < w->count; i++)
+        count +=
+            w->track[i].state == SONAR_TRACK_CONFIRMED || w->track[i].state == SONAR_TRACK_COASTING;
+    return count;
+}
+
+/* ---- one contact ----------------------------------------------------------------------------- */
+
+/* A contact keeps one number through north, and its errors are those that are stated. */
+static void follows(bool line, double bearing_deg, double rate_dpm) {
+    double squared = 0, rate_squared = 0;
+    int windows = 0;
+    for (uint64_t seed = 1; seed <= 10; seed++) {
+        watch w;
+        begin(&w, line, seed);
+        w.sea.sources = 1;
+        w.sea.source[0] = (plots_source){bearing_deg, 10, 0.9};
+        uint64_t number = 0;
+        for (int i = 0; i < 600; i++) {
+            step(&w);
+            const sonar_track *t = nearest(&w, w.sea.source[0].bearing_deg);
+            if (i > 30) {
+                cr_assert(t, "%d: no track", i);
+                number = number ? number : t->number;
+                cr_assert_eq(t->number, number);
+                const bool second = apart_deg(t->bearing[0].deg, w.sea.source[0].bearing_deg) > 2 &&
+                                    t->bearings == 2;
+                const sonar_track_bearing *b = &t->bearing[second];
+                squared += pow(apart_deg(b->deg, w.sea.source[0].bearing_deg) / b->sigma_deg, 2);
+                rate_squared += pow((b->rate_dpm - rate_dpm) / b->rate_sigma_dpm, 2);
+                windows++;
+            }
+            w.sea.source[0].bearing_deg =
+                sonar_modulo_turn(w.sea.source[0].bearing_deg + rate_dpm * w.sea.step_s / 60);
+        }
+        cr_assert_eq(living(&w), 1);
+        end(&w);
+    }
+    cr_log_info("squared errors over the stated: bearing %.2f, rate %.2f", squared / windows,
+                rate_squared / windows);
+    cr_assert(squared / windows > 0.1 && squared / windows < 1.5, "%g", squared / windows);
+    cr_assert(rate_squared / windows > 0.02 && rate_squared / windows < 1.5, "%g",
+              rate_squared / windows);
+}
+
+Test(tracks, constant_bearing) {
+    follows(false, 100, 0);
+    follows(true, 70, 0);
+}
+
+Test(tracks, constant_rate_through_north) {
+    follows(false, 350, 3);
+    follows(false, 20, -10);
+    follows(true, 60, 5);
+}
+
+/* Through the axis of a line, from starboard to port ahead. */
+Test(tracks, passes_ahead) {
+    watch w;
+    begin(&w, true, 3);
+    w.sea.sources = 1;
+    w.sea.source[0] = (plots_source){30, 10, 0.9};
+    uint64_t number = 0;
+    for (int i = 0; i < 1200; i++, w.sea.source[0].bearing_deg -= 0.05) {
+        step(&w);
+        const sonar_track *t = nearest(&w, w.sea.source[0].bearing_deg);
+        if (i <= 30)
+            continue;
+        number = number ? number : t ? t->number : 0;
+        cr_assert(i < 500 || i > 700 || living(&w) == 1);
+        cr_assert(t || fabs(w.sea.source[0].bearing_deg) < 10, "%d", i);
+        cr_assert(!t || t->number == number, "%d", i);
+    }
+    end(&w);
+}
+
+/* A physical passage at 1 km and 8 m/s. */
+Test(tracks, closest_point_of_approach) {
+    watch w;
+    begin(&w, false, 4);
+    w.sea.sources = 1;
+    uint64_t number = 0;
+    for (int i = 0; i < 900; i++) {
+        const double along_m = 8 * (i - 450);
+        w.sea.source[0] =
+            (plots_source){sonar_modulo_turn(atan2(along_m, 1000) / radians), 10, 0.8};
+        step(&w);
+        const sonar_track *t = nearest(&w, w.sea.source[0].bearing_deg);
+        cr_assert(i < 30 || t, "%d", i);
+        number = number ? number : t ? t->number : 0;
+        cr_assert(i < 30 || t->number == number);
+    }
+    end(&w);
+}
+
+/* 40 s without plots, then four minutes. */
+Test(tracks, coasts_and_is_lost) {
+    watch w;
+    begin(&w, false, 5);
+    w.sea.sources = 1;
+    w.sea.source[0] = (plots_source){200, 10, 0.95};
+    for (int i = 0; i < 300; i++, w.sea.source[0].bearing_deg += 0.02)
+        step(&w);
+    const uint64_t number = nearest(&w, w.sea.source[0].bearing_deg)->number;
+    w.sea.source[0].detected = 0;
+    for (int i = 0; i < 40; i++, w.sea.source[0].bearing_deg += 0.02)
+        step(&w);
+    const sonar_track *t = numbered(&w, number);
+    cr_assert(t && t->state == SONAR_TRACK_COASTING && t->contact == SIZE_MAX);
+    cr_assert(t->unheard_s >= 40 && t->unheard_s < 45);
+    cr_assert_lt(apart_deg(t->bearing[0].deg, w.sea.source[0].bearing_deg), 0.3);
+    w.sea.source[0].detected = 0.95;
+    for (int i = 0; i < 5; i++, w.sea.source[0].bearing_deg += 0.02)
+        step(&w);
+    t = numbered(&w, number);
+    cr_assert(t && t->state == SONAR_TRACK_CONFIRMED && t->unheard_s <= 2);
+    w.sea.source[0].detected = 0;
+    int lost = 0;
+    for (int i = 0; i < 240; i++) {
+        step(&w);
+        t = numbered(&w, number);
+        lost += t && t->state == SONAR_TRACK_LOST;
+    }
+    cr_assert_eq(lost, 1);
+    cr_assert(!numbered(&w, number));
+    w.sea.source[0].detected = 0.95;
+    for (int i = 0; i < 30; i++)
+        step(&w);
+    cr_assert_gt(nearest(&w, w.sea.source[0].bearing_deg)->number, number);
+    end(&w);
+}
+
+/* ---- sides ----------------------------------------------------------------------------------- */
+
+/* Both sides have equal weight on a straight course; a turn of 20 degrees decides. */
+static void decides(double bearing_deg, double turn_dps, sonar_side side) {
+    watch w;
+    begin(&w, true, 6);
+    w.sea.heading_deg = 40;
+    w.sea.sources = 1;
+    w.sea.source[0] = (plots_source){bearing_deg, 10, 0.9};
+    for (int i = 0; i < 300; i++)
+        step(&w);
+    const sonar_track *t = nearest(&w, bearing_deg);
+    const uint64_t number = t->number;
+    cr_assert_eq(t->bearings, 2);
+    cr_assert(fabs(t->bearing[0].probability - 0.5) < 1e-6);
+    cr_assert(t->bearing[0].side != t->bearing[1].side);
+    cr_assert(apart_deg(t->bearing[0].deg + t->bearing[1].deg, 80) < 1e-6);
+    for (int i = 0; i < 40; i++, w.sea.heading_deg += turn_dps)
+        step(&w);
+    t = numbered(&w, number);
+    cr_assert(t && t->state == SONAR_TRACK_CONFIRMED);
+    cr_assert_eq(t->bearings, 1);
+    cr_assert_eq(t->bearing[0].side, side);
+    cr_assert_lt(apart_deg(t->bearing[0].deg, bearing_deg), 1);
+    cr_assert_eq(living(&w), 1);
+    end(&w);
+}
+
+Test(tracks, a_turn_decides_the_side) {
+    decides(100, 0.5, SONAR_SIDE_STARBOARD);
+    decides(100, -0.5, SONAR_SIDE_STARBOARD);
+    decides(320, 0.5, SONAR_SIDE_PORT);
+    decides(300, -0.5, SONAR_SIDE_PORT);
+}
+
+/* Heading comes and goes: the numbers stay. */
+Test(tracks, heading_comes_and_goes) {
+    watch w;
+    begin(&w, false, 7);
+    w.sea.heading_deg = 123;
+    w.sea.sources = 1;
+    w.sea.source[0] = (plots_source){10, 10, 0.9};
+    uint64_t number = 0;
+    for (int i = 0; i < 200; i++) {
+        plots_list(&w.sea);
+        const double heading = w.sea.heading_deg;
+        const bool known = i < 60 || i >= 120;
+        sonar_tracks_window window = plots_window(&w.sea);
+        window.of[SONAR_FROM_CBF].heading_deg = known ? heading : NAN;
+        for (size_t k = 0; k < w.sea.detections && !known; k++)
+            w.sea.detection[k].bearing_deg = w.sea.detection[k].az_deg;
+        w.count = sonar_tracks_run(w.tracks, &window, w.track);
+        const sonar_track *t = nearest(&w, known ? 10 : 10 - 123 + 360);
+        cr_assert(i < 20 || t, "%d", i);
+        number = number ? number : t ? t->number : 0;
+        cr_assert(i < 20 || t->number == number);
+    }
+    end(&w);
+}
+
+/* ---- false tracks ---------------------------------------------------------------------------- */
+
+/* 30 days of windows of one second, at rates of false plots that include what the detector makes of
+ * noise. */
+enum { DAYS_30 = 30 * 86400 };
+
+static size_t false_tracks(bool line, double rate, int windows, uint64_t seed) {
+    watch w;
+    begin(&w, line, seed);
+    w.sea.false_plots = rate;
+    size_t count = 0;
+    uint64_t last = 0;
+    for (int i = 0; i < windows; i++) {
+        step(&w);
+        for (size_t k = 0; k < w.count; k++)
+            if (w.track[k].state == SONAR_TRACK_CONFIRMED && w.track[k].number > last) {
+                last = w.track[k].number;
+                count++;
+            }
+    }
+    end(&w);
+    return count;
+}
+
+Test(tracks, noise_makes_no_tracks, NUMERICAL, .timeout = 300) {
+    cr_assert_leq(false_tracks(true, 0.02, DAYS_30, 8), 1);
+    cr_assert_leq(false_tracks(false, 0.3, DAYS_30, 9), 1);
+    cr_assert_leq(false_tracks(true, 3, DAYS_30 / 120, 10), 1);
+}
+
+/* Possible images of a loud contact, as they are marked, begin none. */
+Test(tracks, images_begin_no_track) {
+    watch w;
+    begin(&w, false, 11);
+    w.sea.sources = 2;
+    w.sea.source[0] = (plots_source){100, 1e4, 1};
+    w.sea.source[1] = (plots_source){112, 10, 1};
+    for (int i = 0; i < 300; i++) {
+        plots_list(&w.sea);
+        w.sea.detection[1].image = true;
+        run(&w);
+    }
+    cr_assert_eq(living(&w), 1);
+    cr_assert(nearest(&w, 100));
+    end(&w);
+}
+
+/* ---- crossings ------------------------------------------------------------------------------- */
+
+static double starboard_deg(const sonar_track *t) {
+    return t->bearing[t->bearing[0].side == SONAR_SIDE_PORT && t->bearings == 2].deg;
+}
+
+typedef struct score {
+    int runs, kept;
+    jpda_score ours, textbook;
+} score;
+
+static void add_scores(score *score, const watch *w, const jpda *textbook, const uint64_t number[2],
+                       int owner[2][2]) {
+    double at[SONAR_TRACKS_MOST], named[2];
+    size_t count = 0;
+    for (size_t i = 0; i < w->count; i++)
+        if (w->track[i].state == SONAR_TRACK_CONFIRMED || w->track[i].state == SONAR_TRACK_COASTING)
+            at[count++] = starboard_deg(&w->track[i]);
+    for (int k = 0; k < 2; k++) {
+        const sonar_track *t = numbered(w, number[k]);
+        named[k] = t ? starboard_deg(t) : NAN;
+    }
+    jpda_score_add(&score->ours, &w->sea, count, at, named, owner[0]);
+    for (int k = 0; k < 2; k++)
+        at[k] = jpda_bearing_deg(textbook, &w->sea, k);
+    jpda_score_add(&score->textbook, &w->sea, 2, at, at, owner[1]);
+}
+
+/* Two contacts whose bearings cross, on a line or a circle. The textbook's JPDA gets the same
+ * plots, and the truth to begin with. */
+static void cross(bool line, double beams_per_min, uint64_t seed, score *score) {
+    watch w;
+    begin(&w, line, seed);
+    const double beam = w.sea.scan.beam_width_deg, relative_dps = beams_per_min * beam / 60;
+    const double common_dps = 0.25 * beam / 60 * sonar_random_symmetric(&seed);
+    const double meet_deg = line ? 60 + 60 * sonar_random_uniform(&seed) : 200;
+    w.sea.sources = 2;
+    jpda textbook = {.begun = false};
+    uint64_t number[2] = {0};
+    int owner[2][2] = {{-1, -1}, {-1, -1}};
+    bool kept = true;
+    for (int i = -720; i < 720; i++) {
+        for (int k = 0; k < 2; k++)
+            w.sea.source[k] =
+                (plots_source){meet_deg + (common_dps + (k ? 0.5 : -0.5) * relative_dps) * i,
+                               10 * exp(0.5 * (k ? 1 : -1)), 0.9};
+        step(&w);
+        jpda_run(&textbook, &w.sea);
+        for (int k = 0; k < 2 && i == -540; k++) {
+            const sonar_track *t = nearest(&w, w.sea.source[k].bearing_deg);
+            number[k] = t ? t->number : 0;
+        }
+        if (i >= -540)
+            add_scores(score, &w, &textbook, number, owner);
+    }
+    for (int k = 0; k < 2; k++) {
+        const sonar_track *t = nearest(&w, w.sea.source[k].bearing_deg);
+        kept = kept && t && t->number == number[k];
+    }
+    score->runs++;
+    score->kept += kept;
+    end(&w);
+}
+
+Test(tracks, crossings_keep_their_numbers, .timeout = 300) {
+    score score = {0};
+    for (uint64_t i = 0; i < 60; i++)
+        cross(i % 2, i % 3 ? 0.2 : 0.5, 100 + i, &score);
+    cr_log_info("kept %d of %d; mean GOSPA %.3f beams, %d switches; textbook %.3f, %d", score.kept,
+                score.runs, jpda_mean(&score.ours), score.ours.switches, jpda_mean(&score.textbook),
+                score.textbook.switches);
+    cr_assert_geq(score.kept, 0.95 * score.runs, "%d", score.kept);
+    cr_assert_leq(score.ours.switches, score.textbook.switches);
+    cr_assert_lt(jpda_mean(&score.ours), jpda_mean(&score.textbook));
+}
+
+/* ---- robustness ------------------------------------------------------------------------------ */
+
+Test(tracks, replay_gives_the_same_bytes) {
+    watch a, b;
+    begin(&a, true, 12);
+    begin(&b, true, 12);
+    for (int i = 0; i < 500; i++) {
+        a.sea.sources = b.sea.sources = 3;
+        for (int k = 0; k < 3; k++)
+            a.sea.source[k] = b.sea.source[k] = (plots_source){40 + 30 * k + 0.01 * i, 10, 0.7};
+        step(&a);
+        step(&b);
+        cr_assert_eq(a.count, b.count);
+        cr_assert_eq(memcmp(a.track, b.track, a.count * sizeof *a.track), 0);
+    }
+    cr_assert_geq(living(&a), 3);
+    end(&a);
+    end(&b);
+}
+
+/* What is saved and restored goes on as if nothing had been; spoilt text is refused or harmless. */
+Test(tracks, restart_keeps_numbers) {
+    watch a, b;
+    char text[SONAR_TRACKS_TEXT], again[SONAR_TRACKS_TEXT], spoilt[SONAR_TRACKS_TEXT];
+    begin(&a, true, 14);
+    for (int i = 0; i < 300; i++) {
+        a.sea.sources = 3;
+        for (int k = 0; k < 3; k++)
+            a.sea.source[k] = (plots_source){40 + 30 * k + 0.01 * i, 10, 0.7};
+        a.sea.heading_deg = i > 250 ? i - 250 : 0; /* some sides are decided */
+        step(&a);
+    }
+    const size_t length = sonar_tracks_save(a.tracks, text);
+    b = a;
+    b.tracks = sonar_tracks_create();
+    cr_assert(sonar_tracks_restore(b.tracks, text), "%s", text);
+    cr_assert_eq(sonar_tracks_save(b.tracks, again), length);
+    cr_assert_str_eq(again, text);
+    a.sea.false_plots = b.sea.false_plots = 0; /* tentative tracks are not kept */
+    step(&b);
+    cr_assert_geq(living(&b), 3);
+    for (int k = 0; k < 3; k++) {
+        const double deg = a.sea.source[k].bearing_deg;
+        cr_assert_eq(nearest(&b, deg)->number, nearest(&a, deg)->number);
+    }
+    uint64_t seed = 15;
+    for (int i = 0; i < 3000; i++) {
+        memcpy(spoilt, text, length + 1);
+        for (int k = 0; k < 3; k++)
+            spoilt[sonar_random_bits(&seed) % length] =
+                "0123456789abcdefpx+-. \n"[sonar_random_bits(&seed) % 23];
+        spoilt[i % 3 ? length : sonar_random_bits(&seed) % length] = 0;
+        sonar_tracks_destroy(b.tracks);
+        b.tracks = sonar_tracks_create();
+        sonar_tracks_restore(b.tracks, spoilt);
+        for (int k = 0; k < 3; k++) {
+            step(&b);
+            for (size_t t = 0; t < b.count; t++)
+                cr_assert(isfinite(b.track[t].bearing[0].deg), "%s", spoilt);
+        }
+    }
+    end(&a);
+    end(&b);
+}
+
+/* More contacts than tracks, in every place, for a while; then values that are no numbers. */
+Test(tracks, crowds_and_nonsense) {
+    watch w;
+    begin(&w, true, 13);
+    sonar_detection all[SONAR_DETECTIONS_MOST * 2];
+    for (int i = 0; i < 300; i++) {
+        w.sea.false_plots = SONAR_DETECTIONS_MOST;
+        plots_list(&w.sea);
+        const size_t n = w.sea.detections;
+        memcpy(all, w.sea.detection, n * sizeof *all);
+        memcpy(all + n, w.sea.detection, n * sizeof *all);
+        for (size_t k = 0; k < n; k++)
+            all[n + k].contact += n;
+        for (size_t k = 0; i > 200 && k < 2 * n; k += 3)
+            all[k].bearing_deg = all[k].sigma = all[k].bearing_sigma_deg = NAN;
+        sonar_tracks_window window = plots_window(&w.sea);
+        window.detection = all;
+        window.detections = 2 * n;
+        window.since_s = i % 7 ? 1 : i % 2 ? 0 : 1e5;
+        w.count = sonar_tracks_run(w.tracks, &window, w.track);
+        cr_assert_leq(w.count, SONAR_TRACKS_MOST);
+        for (size_t k = 0; k < w.count; k++) {
+            const sonar_track *t = &w.track[k];
+            cr_assert(t->existence >= 0 && t->existence <= 1 + 1e-9);
+            cr_assert(isfinite(t->bearing[0].deg) && isfinite(t->bearing[0].rate_dpm) &&
+                      isfinite(t->bearing[0].sigma_deg));
+        }
+    }
+    end(&w);
+}
