@@ -31,7 +31,7 @@ PATIENCE_MS = 60000
 # Everything that a window brings.
 TOPICS = ["cbf.azimuth", "cbf.nearfield", "cbf.lofar", "mvdr.azimuth", "mvdr.spectrum", "mvdr.nearfield",
           "mvdr.eigenvalues", "music.azimuth", "element.psd", "element.missing", "element.position",
-          "cbf.normalised", "mvdr.normalised", "detections"]
+          "cbf.normalised", "mvdr.normalised", "detections", "tracks"]
 # What depends on when and by whom it was computed.
 OWN = {"run", "latency_us", "seq"}
 CONFIG = f"""schema: 1

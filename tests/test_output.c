@@ -139,6 +139,7 @@ static const char *const axis_names[SONAR_SURFACES][2] = {
     [SONAR_CBF_NORMALISED] = {"azimuth"},
     [SONAR_MVDR_NORMALISED] = {"azimuth"},
     [SONAR_DETECTIONS] = {"none"},
+    [SONAR_TRACKS] = {"none"},
     [SONAR_STATUS] = {"none"},
 };
 static const size_t shapes[SONAR_SURFACES][2] = {
@@ -234,7 +235,7 @@ static void check_common(const output_message *message, sonar_surface surface) {
     cr_assert_str_eq(string(message, "backend"), "cpu");
     cr_assert_str_eq(string(message, "config_version"), "abc123");
     cr_assert_str_eq(string(message, "bearing_reference"),
-                     surface == SONAR_DETECTIONS ? "true" : "array");
+                     sonar_topic_is_list(surface) ? "true" : "array");
     cr_assert_str_eq(string(message, "bearing_kind"), "cone");
     cr_assert_eq(number(message, "heading_deg"), 30.5);
     cr_assert_eq(number(message, "axis_az_deg"), 12.5);
@@ -293,7 +294,7 @@ static void check_result(const output_message *message, sonar_surface surface) {
     expect_text(message, "\"epoch\":4294967295,");
     cr_assert_geq(number(message, "latency_us"), 0);
     cr_assert_eq(cJSON_GetObjectItem(field(message, "missing_share"), "mean")->valuedouble, 0);
-    if (surface == SONAR_DETECTIONS || surface == SONAR_BEAM_AUDIO)
+    if (sonar_topic_is_list(surface) || surface == SONAR_BEAM_AUDIO)
         expect_null(message, "snapshots");
     else
         cr_assert_eq(number(message, "snapshots"), mvdr ? 63.5 : 1);
@@ -317,7 +318,7 @@ static void check_result(const output_message *message, sonar_surface surface) {
 
 static void check_band(const output_message *message, sonar_surface surface) {
     if (surface == SONAR_ELEMENT_MISSING || surface == SONAR_ELEMENT_POSITION ||
-        surface == SONAR_BEAM_AUDIO || surface == SONAR_STATUS) {
+        surface == SONAR_BEAM_AUDIO || surface == SONAR_TRACKS || surface == SONAR_STATUS) {
         expect_null(message, "band_hz");
         return;
     }
@@ -404,6 +405,47 @@ Test(output, what_is_not_known_is_null) {
     cr_assert(cJSON_IsNull(cJSON_GetObjectItem(head, "axis_az_deg")));
     cr_assert(cJSON_IsNull(cJSON_GetObjectItem(head, "axis_depression_deg")));
     cr_assert_eq(cJSON_GetObjectItem(head, "depression_deg")->valuedouble, -3);
+    cJSON_Delete(head);
+}
+
+static const sonar_track some_tracks[] = {
+    {.number = 7,
+     .state = SONAR_TRACK_COASTING,
+     .existence = 0.75,
+     .bearings = 2,
+     .bearing = {{101.5, -0.5, 0.25, 0.125, -0.5, 0.75, SONAR_SIDE_PORT},
+                 {300, 0.5, 0.5, 0.125, 0.5, 0.25, SONAR_SIDE_STARBOARD}},
+     .az_deg = 90,
+     .snr_db = 12,
+     .age_s = 60,
+     .unheard_s = 20,
+     .contact = SIZE_MAX,
+     .rests_on = 3},
+    {.number = 9, .bearings = 1, .bearing = {{.side = SONAR_SIDE_ALL}}, .contact = 2}};
+
+Test(output, tracks_are_in_the_header) {
+    make();
+    sonar_result *result = &scene.result[0];
+    memcpy(result->track, some_tracks, sizeof some_tracks);
+    result->tracks = 2;
+    cJSON *head = header_of(SONAR_TRACKS, result);
+    char *text = cJSON_PrintUnformatted(cJSON_GetObjectItem(head, "tracks"));
+    cr_expect_str_eq(
+        text, "[{\"number\":7,\"state\":\"coasting\",\"existence\":0.75,\"bearings\":["
+              "{\"bearing_deg\":101.5,\"bearing_sigma_deg\":0.25,\"rate_deg_per_min\":-0.5,"
+              "\"rate_sigma_deg_per_min\":0.125,\"correlation\":-0.5,\"side\":\"port\","
+              "\"probability\":0.75},"
+              "{\"bearing_deg\":300,\"bearing_sigma_deg\":0.5,\"rate_deg_per_min\":0.5,"
+              "\"rate_sigma_deg_per_min\":0.125,\"correlation\":0.5,\"side\":\"starboard\","
+              "\"probability\":0.25}],\"az_deg\":90,\"snr_db\":12,\"age_s\":60,\"unheard_s\":20,"
+              "\"contact\":null,\"rests_on\":[\"cbf\",\"mvdr\"]},"
+              "{\"number\":9,\"state\":\"tentative\",\"existence\":0,\"bearings\":["
+              "{\"bearing_deg\":0,\"bearing_sigma_deg\":0,\"rate_deg_per_min\":0,"
+              "\"rate_sigma_deg_per_min\":0,\"correlation\":0,\"side\":null,\"probability\":0}],"
+              "\"az_deg\":0,\"snr_db\":0,\"age_s\":0,\"unheard_s\":0,\"contact\":2,"
+              "\"rests_on\":[]}]");
+    cr_expect_null(cJSON_GetObjectItem(head, "detections"));
+    cJSON_free(text);
     cJSON_Delete(head);
 }
 

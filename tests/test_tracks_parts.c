@@ -58,7 +58,7 @@ static double weight_of(const sonar_association *a, const joint *e) {
         const int x = e->has[a->pair[p].a], y = e->has[a->pair[p].b];
         if (x >= FEW && x / FEW - 1 == (int)p)
             w *= a->pair[p].weight[plot_of(x)];
-        if ((x >= 0 && x < FEW) || (y >= 0 && y < FEW))
+        if ((x >= 0 && x < FEW && !a->sharp[x]) || (y >= 0 && y < FEW && !a->sharp[y]))
             w *= 1 - a->pair[p].together;
     }
     return w;
@@ -147,6 +147,8 @@ static void draw(uint64_t *seed, sonar_association *a) {
             if (sonar_random_uniform(seed) < 0.6)
                 a->weight[t][j] = exp(3 * sonar_random_normal(seed));
     }
+    for (size_t j = 0; j < a->plots; j++)
+        a->sharp[j] = sonar_random_bits(seed) % 3 == 0;
     for (size_t p = 0; p < 2 && a->tracks > 1; p++) {
         sonar_track_pair *pair = &a->pair[a->pairs];
         *pair = (sonar_track_pair){.a = p, .b = p + 1, .together = sonar_random_uniform(seed)};

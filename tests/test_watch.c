@@ -384,6 +384,41 @@ Test(watch, the_side_that_a_turn_has_found_is_shown) {
     watch_text_free(&text);
 }
 
+/* In place of the detections; both bearings until the side is known. */
+Test(watch, tracks_are_shown) {
+    output_scene_make(&scene, NULL, "");
+    static const sonar_track track[] = {
+        {.number = 7,
+         .state = SONAR_TRACK_COASTING,
+         .bearings = 2,
+         .bearing = {{101.5, -0.5, 0.25, 0.125, 0, 0.5, SONAR_SIDE_PORT},
+                     {300, 0.5, 0.5, 0.125, 0, 0.5, SONAR_SIDE_STARBOARD}},
+         .snr_db = 12,
+         .unheard_s = 20},
+        {.number = 12,
+         .state = SONAR_TRACK_CONFIRMED,
+         .bearings = 1,
+         .bearing = {{5, 12.25, 0.125, 0.5, 0, 1, SONAR_SIDE_PORT}},
+         .snr_db = 9}};
+    scene.result[0].params.heading_deg = 30;
+    memcpy(scene.result[0].track, track, sizeof track);
+    scene.result[0].tracks = 2;
+    read_back(SONAR_TRACKS, &list);
+    cr_assert_eq(list.tracks, 2);
+    watch_view view = {.detections = &list, .tracks = &list};
+    watch_text text = {0};
+    watch_render(&view, 80, 24, &text);
+    line_with(&text, "track        true   +- deg/min   +- SNR dB unheard s state     side 2/2");
+    line_with(&text, "    7 101.5|300.0 0.25   -0.50 0.13   12.0        20 coasting  -");
+    line_with(&text, "   12         5.0 0.13  +12.25 0.50    9.0         0 confirmed port");
+    watch_text_free(&text);
+    watch_line(&list, &text);
+    line_with(&text,
+              "  true bearing in deg, rate in deg/min (SNR):  7 101.5+-0.25|300.0+-0.50 "
+              "-0.50+-0.13 (12.0) coasting,  12 5.0+-0.13 port +12.25+-0.50 (9.0) confirmed");
+    watch_text_free(&text);
+}
+
 /* A ship in both CBF and MVDR is one row; the figures are those of the first, the range that of
  * any. */
 Test(watch, rows_of_one_contact_are_one) {

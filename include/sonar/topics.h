@@ -46,6 +46,10 @@
     ROW(SONAR_DETECTIONS,      "detections",      NONE,    NONE,        POWER,    F32,   DETECTOR, WINDOW, \
         SONAR_WANT(SONAR_CBF_AZIMUTH) | SONAR_WANT(SONAR_CBF_NEARFIELD) | SONAR_WANT(SONAR_MVDR_AZIMUTH), \
         "peaks with bearing, level and range, in the header") AND \
+    ROW(SONAR_TRACKS,          "tracks",          NONE,    NONE,        NOTHING,  F32,   DETECTOR, NAMED, \
+        SONAR_WANT(SONAR_DETECTIONS) | SONAR_WANT(SONAR_CBF_AZIMUTH) | SONAR_WANT(SONAR_CBF_NEARFIELD) | \
+            SONAR_WANT(SONAR_MVDR_AZIMUTH), \
+        "contacts that are followed, with bearing and rate, in the header") AND \
     ROW(SONAR_STATUS,          "status",          NONE,    NONE,        NOTHING,  F32,   CONTROL,  SECOND, 0, "health, counters and times, in the header") \
     SONAR_ONE_MORE_TOPIC(ROW, AND)
 /* clang-format on */

@@ -268,6 +268,8 @@ static void check_topics(sonar_loader *l) {
         warn(l, OPT_TOPICS, NULL, "no mvdr topic is published while mvdr.enabled is false");
     if (!c->detect_enabled && c->output_topics & SONAR_WANT(SONAR_DETECTIONS))
         warn(l, OPT_TOPICS, NULL, "detections are not published while detections.enabled is false");
+    if (!c->detect_enabled && c->output_topics & SONAR_WANT(SONAR_TRACKS))
+        warn(l, OPT_TOPICS, NULL, "tracks are not published while detections.enabled is false");
     if (!c->specs.cbf.ranges && c->output_topics & SONAR_WANT(SONAR_CBF_NEARFIELD))
         warn(l, OPT_TOPICS, NULL, "cbf.nearfield is not published without cbf.ranges_m");
     if (!c->specs.beams && c->output_topics & SONAR_WANT(SONAR_BEAM_AUDIO))

@@ -207,7 +207,7 @@ void sonar_header_put_bearings(const json *root, const sonar_output_spec *spec,
                                sonar_surface surface, const sonar_params_facts *params,
                                const sonar_bearings *bearings, double heading_deg) {
     const sonar_scan *scan = scan_of(spec, surface);
-    bool is_true = bearings || (surface == SONAR_DETECTIONS && isfinite(heading_deg));
+    bool is_true = bearings || (sonar_topic_is_list(surface) && isfinite(heading_deg));
     put_string(root, "bearing_reference", is_true ? "true" : "array");
     put_string(root, "bearing_kind", scan->cone && !bearings ? "cone" : "azimuth");
     put_number(root, "heading_deg", heading_deg);

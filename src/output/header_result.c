@@ -161,19 +161,26 @@ static void put_mvdr(const json *root, const sonar_output_spec *spec, const sona
 /* ---- detections ------------------------------------------------------------------------------ */
 
 static const char *const name_of_source[] = {[SONAR_FROM_CBF] = "cbf", [SONAR_FROM_MVDR] = "mvdr"};
+static const char *const name_of_side[] = {[SONAR_SIDE_ALL] = NULL,
+                                           [SONAR_SIDE_UNKNOWN] = "unknown",
+                                           [SONAR_SIDE_STARBOARD] = "starboard",
+                                           [SONAR_SIDE_PORT] = "port"};
+
+static void put_rests_on(const json *item, unsigned rests_on) {
+    json sources = put_array(item, "rests_on");
+    for (int i = SONAR_FROM_CBF; i <= SONAR_FROM_MVDR; i++)
+        if (rests_on & 1u << i)
+            append_string(&sources, name_of_source[i]);
+}
 
 static void put_detection(const json *list, const sonar_detection *d) {
-    static const char *const side[] = {[SONAR_SIDE_ALL] = NULL,
-                                       [SONAR_SIDE_UNKNOWN] = "unknown",
-                                       [SONAR_SIDE_STARBOARD] = "starboard",
-                                       [SONAR_SIDE_PORT] = "port"};
     json item = append_object(list);
     put_string(&item, "source", name_of_source[d->source]);
     put_number(&item, "az_deg", d->az_deg);
     put_number(&item, "bearing_deg", d->bearing_deg);
     put_number(&item, "mirror_deg", d->mirror_deg);
     put_number(&item, "bearing_sigma_deg", d->bearing_sigma_deg);
-    put_string(&item, "side", side[d->side]);
+    put_string(&item, "side", name_of_side[d->side]);
     put_number(&item, "side_confidence", d->side == SONAR_SIDE_ALL ? NAN : d->side_confidence);
     put_number(&item, "level", d->power);
     put_number(&item, "level_db", 10 * log10(d->power)); /* 0 and negative powers give null */
@@ -184,10 +191,7 @@ static void put_detection(const json *list, const sonar_detection *d) {
     put_bool(&item, "range_unresolved", d->range_unresolved);
     put_bool(&item, "possible_image", d->image);
     put_uint(&item, "contact", d->contact);
-    json sources = put_array(&item, "rests_on");
-    for (int i = SONAR_FROM_CBF; i <= SONAR_FROM_MVDR; i++)
-        if (d->rests_on & 1u << i)
-            append_string(&sources, name_of_source[i]);
+    put_rests_on(&item, d->rests_on);
 }
 
 static void put_detections(const json *root, const sonar_result *result) {
@@ -195,6 +199,48 @@ static void put_detections(const json *root, const sonar_result *result) {
     size_t most = sizeof result->detection / sizeof result->detection[0];
     for (size_t i = 0; i < result->detections && i < most; i++)
         put_detection(&list, &result->detection[i]);
+}
+
+/* ---- tracks ---------------------------------------------------------------------------------- */
+
+static void put_track_bearing(const json *list, const sonar_track_bearing *b) {
+    json item = append_object(list);
+    put_number(&item, "bearing_deg", b->deg);
+    put_number(&item, "bearing_sigma_deg", b->sigma_deg);
+    put_number(&item, "rate_deg_per_min", b->rate_dpm);
+    put_number(&item, "rate_sigma_deg_per_min", b->rate_sigma_dpm);
+    put_number(&item, "correlation", b->correlation);
+    put_string(&item, "side", name_of_side[b->side]);
+    put_number(&item, "probability", b->probability);
+}
+
+static void put_track(const json *list, const sonar_track *t) {
+    static const char *const state[] = {[SONAR_TRACK_TENTATIVE] = "tentative",
+                                        [SONAR_TRACK_CONFIRMED] = "confirmed",
+                                        [SONAR_TRACK_COASTING] = "coasting",
+                                        [SONAR_TRACK_LOST] = "lost"};
+    json item = append_object(list);
+    put_uint(&item, "number", t->number);
+    put_string(&item, "state", state[t->state]);
+    put_number(&item, "existence", t->existence);
+    json bearings = put_array(&item, "bearings");
+    for (size_t i = 0; i < t->bearings; i++)
+        put_track_bearing(&bearings, &t->bearing[i]);
+    put_number(&item, "az_deg", t->az_deg);
+    put_number(&item, "snr_db", t->snr_db);
+    put_number(&item, "age_s", t->age_s);
+    put_number(&item, "unheard_s", t->unheard_s);
+    if (t->contact == SIZE_MAX)
+        put_null(&item, "contact");
+    else
+        put_uint(&item, "contact", t->contact);
+    put_rests_on(&item, t->rests_on);
+}
+
+static void put_tracks(const json *root, const sonar_result *result) {
+    json list = put_array(root, "tracks");
+    for (size_t i = 0; i < result->tracks && i < SONAR_TRACKS_MOST; i++)
+        put_track(&list, &result->track[i]);
 }
 
 /* ---- time series ----------------------------------------------------------------------------- */
@@ -218,7 +264,7 @@ static void put_beams(const json *root, const sonar_output_spec *spec, const son
 /* What the surface was computed from: heading, time, number of sensors and snapshots. */
 static void put_basis(const json *root, const sonar_output_spec *spec, sonar_surface surface,
                       const sonar_result *result) {
-    const bool mvdr = is_mvdr(surface), list = surface == SONAR_DETECTIONS;
+    const bool mvdr = is_mvdr(surface), list = sonar_topic_is_list(surface);
     const sonar_params_facts *params = &result->params;
     const char *source = isfinite(params->heading_deg) ? "configuration" : NULL;
     put_string(root, "heading_source", result->navigated ? "navigation" : source);
@@ -260,7 +306,7 @@ static void put_adaptive(const json *root, const sonar_output_spec *spec,
 char *sonar_header_result(const sonar_output_spec *spec, sonar_surface surface, const char *axes,
                           const sonar_bearings *bearings, const sonar_result *result, uint64_t seq,
                           double latency_us) {
-    const bool list = surface == SONAR_DETECTIONS, both = list && spec->mvdr_scan;
+    const bool both = sonar_topic_is_list(surface) && spec->mvdr_scan;
     bool failed = false;
     json root = {cJSON_CreateObject(), &failed};
     sonar_header_put_identity(&root, spec, surface, seq);
@@ -280,10 +326,12 @@ char *sonar_header_result(const sonar_output_spec *spec, sonar_surface surface, 
         put_uint(&root, "shape_sample_index", result->shape_sample);
     else
         put_null(&root, "shape_sample_index");
-    if (both)
+    if (surface == SONAR_DETECTIONS && both)
         put_adaptive(&root, spec, result);
-    if (list)
+    if (surface == SONAR_DETECTIONS)
         put_detections(&root, result);
+    if (surface == SONAR_TRACKS)
+        put_tracks(&root, result);
     if (surface == SONAR_BEAM_AUDIO)
         put_beams(&root, spec, result);
     return finish(&root);

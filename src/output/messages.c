@@ -129,7 +129,7 @@ static const sonar_bearings *turned_bearings(const sonar_output_form *form, sona
 static void send_surface(sonar_output *output, sonar_surface surface, const sonar_result *result) {
     const sonar_buffer *buffer = &result->surface[surface];
     const sonar_output_form *form = result->form ? result->form : output->form;
-    const bool array = surface != SONAR_DETECTIONS;
+    const bool array = !sonar_topic_is_list(surface);
     const uint64_t seq = output->seq[surface]++;
     const sonar_bearings *bearings = turned_bearings(form, surface, result);
     zmq_msg_t body;

@@ -185,15 +185,17 @@ static bool underflows(uint32_t outputs, const sonar_result *result) {
     return true;
 }
 
-/* Detections, ratios and facts computed from the finished surfaces. */
+/* Detections, tracks, ratios and facts computed from the finished surfaces. */
 static sonar_code conclude(sonar_pipeline *p, uint32_t outputs, sonar_result *result,
                            sonar_error *err) {
     int64_t began = sonar_monotonic_ns();
     finish_mvdr_facts(p, outputs, result);
     result->underflow = underflows(outputs, result);
     sonar_code code = SONAR_OK;
-    if (result->present & SONAR_WANT(SONAR_DETECTIONS))
+    if (outputs & sonar_topics_by(SONAR_MADE_BY_DETECTOR))
         code = sonar_pipeline_detect(p, result, err);
+    if (!code && result->present & SONAR_WANT(SONAR_TRACKS))
+        sonar_tracking_run(p, result);
     if (!code)
         sonar_normalised_run(p, result);
     if (!code && p->live->plan->config->mvdr_cell_maximum &&

@@ -2,11 +2,12 @@
 /* Shared by the pipeline's own files. create.c creates a pipeline, with ends.c for its connections;
  * pipeline.c starts, watches and stops it (progress.c serves a watchdog). data.c is the data
  * thread: it takes results from results.c, headings from navigate.c, those of a towed array and its
- * shape from tow.c, time series from beams.c, ratios from normalised.c and contacts from
- * detections.c, measures elements (mask.c), records where its time goes (latency.c) and remakes the
- * engine (recover.c, train.c). live.c has the versions of the values that change; record.c feeds
- * the recorder. With several ranks, ranks.c has the data thread's rounds and propose.c the content
- * of the letters by which all ranks adopt a change; src/ranks has the exchange and its rules. */
+ * shape from tow.c, time series from beams.c, ratios from normalised.c, contacts from detections.c
+ * and tracks from tracks.c, measures elements (mask.c), records where its time goes (latency.c) and
+ * remakes the engine (recover.c, train.c). live.c has the versions of the values that change;
+ * record.c feeds the recorder. With several ranks, ranks.c has the data thread's rounds and
+ * propose.c the content of the letters by which all ranks adopt a change; src/ranks has the
+ * exchange and its rules. */
 #ifndef SONAR_PIPELINE_INTERNAL_H
 #define SONAR_PIPELINE_INTERNAL_H
 
@@ -20,6 +21,7 @@
 #include "detect/sides.h"
 #include "analysis/beam/beam.h"
 #include "analysis/normalise/normalise.h"
+#include "analysis/tracks/tracks.h"
 #include "elements/elements.h"
 #include "ingest/ingest.h"
 #include "net/net.h"
@@ -112,6 +114,14 @@ struct versions {
     /* data thread: changes that no result has reported yet */
     bool mask_changed, config_changed, mvdr_restarted;
     uint64_t config_sample; /* first sample under the configuration in use */
+};
+
+/* Tracks, and the window that they are of; the data thread's. */
+struct tracking {
+    sonar_tracks *tracks; /* NULL: the topic is not in output.topics */
+    double middle_sample;
+    uint32_t epoch;
+    int64_t utc_ns; /* of that middle; 0: unknown */
 };
 
 /* Which backend each stage runs on, at start. */
@@ -268,6 +278,7 @@ struct sonar_pipeline {
 
     float *detect_scratch;
     sonar_sides *sides[2]; /* of each sonar_detect_source's contacts */
+    struct tracking tracking;
 
     pthread_t thread;
     bool thread_started;
@@ -437,6 +448,9 @@ void sonar_beams_run(sonar_pipeline *pipeline, const sonar_window *window, sonar
  * facts are there. Data thread. */
 sonar_code sonar_normalised_plan(const sonar_config *config, struct plan *plan, sonar_error *err);
 void sonar_normalised_run(sonar_pipeline *pipeline, sonar_result *result);
+/* tracks.c: the tracks of the result, once its detections are there. run: data thread. */
+sonar_code sonar_tracking_create(sonar_pipeline *pipeline, sonar_error *err);
+void sonar_tracking_run(sonar_pipeline *pipeline, sonar_result *result);
 /* record.c: creates the recorder if one is configured; where its samples and messages come from;
  * starts its thread. */
 sonar_code sonar_record_create(sonar_pipeline *pipeline, sonar_error *err);

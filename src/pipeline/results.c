@@ -77,7 +77,9 @@ static sonar_code make_scratch(sonar_pipeline *p, sonar_error *err) {
 
 sonar_code sonar_pipeline_make_buffers(sonar_pipeline *p, sonar_error *err) {
     sonar_code code = make_results(p, err);
-    return code ? code : make_scratch(p, err);
+    if (!code)
+        code = make_scratch(p, err);
+    return code ? code : sonar_tracking_create(p, err);
 }
 
 void sonar_pipeline_free_buffers(sonar_pipeline *p) {
@@ -93,4 +95,5 @@ void sonar_pipeline_free_buffers(sonar_pipeline *p) {
     free(p->detect_scratch);
     for (int i = 0; i < 2; i++)
         sonar_sides_destroy(p->sides[i]);
+    sonar_tracks_destroy(p->tracking.tracks);
 }

@@ -36,6 +36,10 @@ bool sonar_topic_is_mvdr(sonar_surface surface) {
             topic->needs & sonar_topics_by(SONAR_MADE_BY_MVDR));
 }
 
+bool sonar_topic_is_list(sonar_surface surface) {
+    return sonar_topic_table[surface].maker == SONAR_MADE_BY_DETECTOR;
+}
+
 static size_t length_of(sonar_axis axis, bool mvdr, const sonar_extents *e) {
     switch (axis) {
     case SONAR_AXIS_CHANNEL:

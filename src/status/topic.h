@@ -74,6 +74,8 @@ const char *sonar_topic_name(sonar_surface surface);
 /* True if its directions, bins, band and samples are the MVDR's: made by it, or by the host from
  * it. */
 bool sonar_topic_is_mvdr(sonar_surface surface);
+/* True if a window's message has a list in its header and no array. */
+bool sonar_topic_is_list(sonar_surface surface);
 /* The topic with this name of `length` characters; SONAR_SURFACES: there is none. */
 sonar_surface sonar_topic_named(const char *name, size_t length);
 /* Sets the shape of the topic's array and returns its rank. Returns 0, with shape 0, if the topic

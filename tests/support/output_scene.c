@@ -95,7 +95,7 @@ void output_scene_fill(output_scene *scene, size_t index, uint64_t window) {
                              .utc_ns = 1763654400123456789 + (int64_t)window,
                              .epoch = 4294967295U,
                              .backend = "cpu",
-                             .present = SONAR_WANT(SONAR_DETECTIONS),
+                             .present = SONAR_WANT(SONAR_DETECTIONS) | SONAR_WANT(SONAR_TRACKS),
                              .params = scene->params,
                              .cbf_snapshots = 1,
                              .mvdr_snapshots = 63.5,

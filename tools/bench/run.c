@@ -159,6 +159,8 @@ static sonar_code run_scene(const bench_scene *s, bench_report *report, sonar_er
         code = bench_run_normalise(s, report, err);
     if (!code && beams)
         code = bench_run_shape(s, report, err);
+    if (!code && beams)
+        code = bench_run_tracks(s, report, err);
     if (!code)
         code = time_chain(s, &chain, report, err);
     return code ? code : time_chain(s, &minutes, report, err);

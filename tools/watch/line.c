@@ -83,6 +83,26 @@ static void line_of_detections(const watch_message *message, watch_text *text) {
     }
 }
 
+static void line_of_tracks(const watch_message *message, watch_text *text) {
+    watch_text_add(text, "  %s in deg, rate in deg/min (SNR):",
+                   message->is_true ? "true bearing" : "bearing in array frame");
+    for (size_t i = 0; i < message->tracks; i++) {
+        const watch_track *t = &message->track[i];
+        char figure[24];
+        watch_text_add(text, "%s  %s", i ? "," : "", watch_whole(t->number, figure));
+        for (size_t k = 0; k < t->bearings; k++) {
+            watch_text_add(text, "%s%s", k ? "|" : " ", watch_figure(t->bearing[k].deg, figure));
+            watch_text_add(text, "+-%s", watch_sigma(t->bearing[k].sigma_deg, figure));
+        }
+        if (t->bearings == 1 && t->bearing[0].side[0])
+            watch_text_add(text, " %s", t->bearing[0].side);
+        if (t->bearings && isfinite(t->bearing[0].rate_dpm)) /* the other side's is its negative */
+            watch_text_add(text, " %+.2f+-%s", t->bearing[0].rate_dpm,
+                           watch_sigma(t->bearing[0].rate_sigma_dpm, figure));
+        watch_text_add(text, " (%s) %s", watch_figure(t->snr_db, figure), t->state);
+    }
+}
+
 static void line_of_status(const watch_status *s, watch_text *text) {
     char in[24], lost[24], windows[24];
     watch_text_add(text, "  %s%s%s  frames %s lost %s windows lost %s", s->health,
@@ -100,6 +120,8 @@ void watch_line(const watch_message *message, watch_text *text) {
         line_of_status(&message->status, text);
     else if (strcmp(message->topic, "detections") == 0)
         line_of_detections(message, text);
+    else if (strcmp(message->topic, "tracks") == 0)
+        line_of_tracks(message, text);
     else if (message->points && watch_is_share(message))
         line_of_shares(message, text);
     else if (message->points)

@@ -153,8 +153,8 @@ typedef struct watch {
     char foreign[80]; /* from the last message, if its schema is not known; "" */
     bool news;        /* messages were received since */
     watch_view view;
-    watch_message message, detections,
-        status; /* the message just read; the last one of each of the other two */
+    watch_message message, detections, followed,
+        status; /* the message just read; the last one of each of the others */
     track tracks[TOPICS_MOST];
     uint64_t counted;
 } watch;
@@ -221,6 +221,11 @@ static void show_result(watch *w) {
     if (strcmp(w->message.topic, "detections") == 0) {
         w->detections = w->message;
         w->view.detections = &w->detections;
+        return;
+    }
+    if (strcmp(w->message.topic, "tracks") == 0) {
+        w->followed = w->message;
+        w->view.tracks = &w->followed;
         return;
     }
     watch_pane *pane = pane_of(&w->view, w->message.topic);

@@ -133,7 +133,8 @@ bool watch_is_share(const watch_message *message) {
     return strcmp(message->unit, "1") == 0 && strcmp(message->axis, "azimuth") != 0;
 }
 
-/* ---- detections and status ------------------------------------------------------------------- */
+/* ---- detections, tracks and status
+ * ------------------------------------------------------------------- */
 
 static void read_row(const cJSON *item, watch_detection *d) {
     memset(d, 0, sizeof *d);
@@ -181,6 +182,33 @@ static void read_detections(const cJSON *root, watch_message *message) {
         else if (message->detections < WATCH_DETECTIONS_MOST)
             message->detection[message->detections++] = row;
     }
+}
+
+static void read_track(const cJSON *item, watch_track *t) {
+    const cJSON *bearing;
+    memset(t, 0, sizeof *t);
+    text(item, "state", t->state, sizeof t->state);
+    t->number = number(item, "number");
+    t->existence = number(item, "existence");
+    t->snr_db = number(item, "snr_db");
+    t->unheard_s = number(item, "unheard_s");
+    cJSON_ArrayForEach(bearing, get(item, "bearings")) {
+        if (t->bearings == 2)
+            break;
+        const size_t i = t->bearings++;
+        t->bearing[i].deg = number(bearing, "bearing_deg");
+        t->bearing[i].sigma_deg = number(bearing, "bearing_sigma_deg");
+        t->bearing[i].rate_dpm = number(bearing, "rate_deg_per_min");
+        t->bearing[i].rate_sigma_dpm = number(bearing, "rate_sigma_deg_per_min");
+        t->bearing[i].probability = number(bearing, "probability");
+        text(bearing, "side", t->bearing[i].side, sizeof t->bearing[i].side);
+    }
+}
+
+static void read_tracks(const cJSON *root, watch_message *message) {
+    const cJSON *item;
+    cJSON_ArrayForEach(item, get(root, "tracks")) if (message->tracks < WATCH_TRACKS_MOST)
+        read_track(item, &message->track[message->tracks++]);
 }
 
 /* The sum of an object's numbers, and the names of the causes that are not zero. */
@@ -240,6 +268,7 @@ bool watch_message_read(const char *header, size_t header_bytes, const void *bod
         read_bearings(root, message);
         read_array(root, body, body_bytes, message);
         read_detections(root, message);
+        read_tracks(root, message);
         read_status(root, &message->status);
     }
     cJSON_Delete(root);

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { WATCH_POINTS_MOST = 16384, WATCH_DETECTIONS_MOST = 64 };
+enum { WATCH_POINTS_MOST = 16384, WATCH_DETECTIONS_MOST = 64, WATCH_TRACKS_MOST = 64 };
 
 /* A contact: the first of its rows, with the range from another row if the first has none. */
 typedef struct watch_detection {
@@ -20,6 +20,17 @@ typedef struct watch_detection {
     bool range_unresolved, possible_image;
     double contact; /* its number in this window; NaN: its rows have none */
 } watch_detection;
+
+/* A contact that is followed; NaN: unknown. */
+typedef struct watch_track {
+    double number, existence, snr_db, unheard_s;
+    char state[12];
+    size_t bearings; /* 2: either of them */
+    struct {
+        double deg, sigma_deg, rate_dpm, rate_sigma_dpm, probability;
+        char side[12]; /* "": the array has no sides */
+    } bearing[2];
+} watch_track;
 
 typedef struct watch_status {
     char health[16], text[128], losses[128]; /* losses: "late 3, malformed 1" */
@@ -40,6 +51,8 @@ typedef struct watch_message {
     float power[WATCH_POINTS_MOST];
     size_t detections;
     watch_detection detection[WATCH_DETECTIONS_MOST];
+    size_t tracks;
+    watch_track track[WATCH_TRACKS_MOST];
     watch_status status;
 } watch_message;
 

@@ -415,6 +415,36 @@ static void put_detections(screen *to, const watch_message *message, int rows) {
         put_line(to, "%s", "");
 }
 
+/* "102.5", or of both sides "102.5|317.5". */
+static const char *both_bearings(const watch_track *t, char text[64]) {
+    char first[24], second[24];
+    const bool both = t->bearings == 2;
+    snprintf(text, 64, "%s%s%s", watch_figure(t->bearings ? t->bearing[0].deg : NAN, first),
+             both ? "|" : "", both ? watch_figure(t->bearing[1].deg, second) : "");
+    return text;
+}
+
+static void put_tracks(screen *to, const watch_message *message, int rows) {
+    if (rows < 1)
+        return;
+    const size_t shown = (int)message->tracks < rows - 1 ? message->tracks : (size_t)rows - 1;
+    put_line(to, "track %11s   +- deg/min   +- SNR dB unheard s state     side %zu/%zu",
+             message->is_true ? "true" : "array", shown, message->tracks);
+    for (size_t i = 0; i < shown; i++) {
+        const watch_track *t = &message->track[i];
+        char number[24], both[64], sigma[24], rate_sigma[24], snr[24], unheard[24], rate[24] = "-";
+        if (t->bearings && isfinite(t->bearing[0].rate_dpm))
+            snprintf(rate, sizeof rate, "%+.2f", fmin(fmax(t->bearing[0].rate_dpm, -1e3), 1e3));
+        put_line(to, "%5s %11s %4s %7s %4s %6s %9s %-9s %s", watch_whole(t->number, number),
+                 both_bearings(t, both), watch_sigma(t->bearing[0].sigma_deg, sigma), rate,
+                 watch_sigma(t->bearing[0].rate_sigma_dpm, rate_sigma),
+                 watch_figure(t->snr_db, snr), watch_whole(t->unheard_s, unheard), t->state,
+                 t->bearings == 1 && t->bearing[0].side[0] ? t->bearing[0].side : "-");
+    }
+    for (int i = (int)message->tracks; i < rows - 1; i++)
+        put_line(to, "%s", "");
+}
+
 static void put_health(screen *to, const watch_status *s) {
     char in[24], lost[24], windows[24], p99[24];
     if (s->text[0])
@@ -496,7 +526,10 @@ void watch_render(const watch_view *view, int width, int height, watch_text *tex
         put_line(&to, "waiting for a spectrum; q quits");
     to.left += table;
     to.style = silent ? FAINT : PLAIN;
-    put_detections(&to, view->detections, table);
+    if (view->tracks)
+        put_tracks(&to, view->tracks, table);
+    else
+        put_detections(&to, view->detections, table);
     to.style = PLAIN;
     to.left += 2;
     put_status(&to, view);

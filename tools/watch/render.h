@@ -22,8 +22,10 @@ typedef struct watch_view {
     watch_pane *pane[WATCH_PANES_MOST];
     size_t panes;
     const watch_message *detections, *status; /* NULL: none received yet */
-    uint64_t received, lost;                  /* by this reader, from gaps in seq */
-    bool colour;                              /* 256 colours; otherwise shade characters */
+    const watch_message
+        *tracks; /* shown in place of the detections; NULL: not asked for, or none yet */
+    uint64_t received, lost; /* by this reader, from gaps in seq */
+    bool colour;             /* 256 colours; otherwise shade characters */
     const char *endpoint;
     const char *why; /* nothing is received: what is known of the endpoint, or NULL */
     /* On the reader's monotonic clock: now, the start, and when the last status and the last result

@@ -170,7 +170,7 @@ static double apart(const sonar_associate *s, const sonar_association *a, const 
         bool own = false;
         for (size_t m = 0; m < s->members; m++)
             own = own || ((s->member[m] == pair->a || s->member[m] == pair->b) && e->has[m] >= 0 &&
-                          e->has[m] < PAIR);
+                          e->has[m] < PAIR && !a->sharp[e->has[m]]);
         weight *= own ? 1 - pair->together : 1;
     }
     return weight;

@@ -38,7 +38,8 @@ typedef struct sonar_association {
         likelihood over the density of false plots. 0: outside the gate */
     double missed[SONAR_TRACKS_MOST]; /* of the event that the track has no plot, > 0 */
     sonar_track_pair pair[SONAR_TRACK_PAIRS_MOST];
-    bool exchange; /* all exchanged events count, as in the textbook's JPDA */
+    bool sharp[SONAR_PLOTS_MOST]; /* the plot is of a beamformer that tells all tracks apart */
+    bool exchange;                /* all exchanged events count, as in the textbook's JPDA */
     /* out */
     double own[SONAR_TRACKS_MOST][SONAR_PLOTS_MOST];  /* probability */
     double sure[SONAR_TRACKS_MOST][SONAR_PLOTS_MOST]; /* the part of it without bias */

@@ -121,13 +121,42 @@ static struct plot make_plot(const sonar_tracks *s, const sonar_tracks_window *w
         .image = row->image};
 }
 
-/* One plot of each contact: the row that says more. MVDR's windows have most samples in common, so
- * that a row of it is worth a part of one. */
+static bool is_usable(const sonar_tracks_window *w, const sonar_detection *row) {
+    return w->of[row->source].scan && isfinite(row->bearing_deg);
+}
+
+/* True if another contact is so near that the CBF shows both drawn together. */
+static bool is_crowded(const sonar_tracks *s, const sonar_tracks_window *w,
+                       const sonar_detection *row) {
+    const double reach = merged_beams * s->beam[row->source], az = row->az_deg * RADIANS;
+    for (size_t i = 0; i < w->detections; i++) {
+        const sonar_detection *other = &w->detection[i];
+        if (other->contact == row->contact || !is_usable(w, other))
+            continue;
+        const double there = other->az_deg * RADIANS;
+        const double apart =
+            w->of[row->source].scan->cone ? cos(there) - cos(az) : remainder(there - az, 2 * M_PI);
+        if (fabs(apart) < reach)
+            return true;
+    }
+    return false;
+}
+
+/* Whether row `a` of a contact says more than row `b`. MVDR's windows have most samples in common,
+ * so that a row of it is worth a part of one; but it tells apart what the CBF does not. */
+static bool says_more(const sonar_tracks *s, const sonar_tracks_window *w, const struct plot *a,
+                      const struct plot *b) {
+    if (a->row->source != b->row->source && is_crowded(s, w, a->row))
+        return a->row->source == SONAR_FROM_MVDR;
+    return a->is.variance / a->fresh < b->is.variance / b->fresh;
+}
+
+/* One plot of each contact. */
 static void gather_plots(sonar_tracks *s, const sonar_tracks_window *w) {
     s->plots = 0;
     for (size_t i = 0; i < w->detections && i < PLOTS; i++) {
         const sonar_detection *row = &w->detection[i];
-        if (!w->of[row->source].scan || !isfinite(row->bearing_deg))
+        if (!is_usable(w, row))
             continue;
         const struct plot made = make_plot(s, w, row);
         size_t j = 0;
@@ -135,7 +164,7 @@ static void gather_plots(sonar_tracks *s, const sonar_tracks_window *w) {
             j++;
         struct plot *is = &s->plot[j];
         const bool image = made.image || (j < s->plots && is->image);
-        if (j == s->plots || made.is.variance / made.fresh < is->is.variance / is->fresh)
+        if (j == s->plots || says_more(s, w, &made, is))
             *is = made;
         is->image = image;
         s->plots += j == s->plots;
@@ -228,7 +257,7 @@ static bool make_pair(sonar_tracks *s, size_t ta, size_t tb, sonar_track_pair *p
     pair->bias[1] = pair->together * existence(a) * draws((1 - share) * apart / beam);
     for (size_t j = 0; j < s->plots; j++) {
         const struct plot *plot = &s->plot[j];
-        if (!(plot->row->rests_on & 1u << SONAR_FROM_CBF) || plot->row->source != SONAR_FROM_CBF)
+        if (plot->row->source != SONAR_FROM_CBF)
             continue;
         const double off = sonar_bearing_off(l, ga, plot->is.place) - share * apart;
         const double v = (1 - share) * (1 - share) * ga->variance + share * share * gb->variance +
@@ -245,6 +274,8 @@ static void associate(sonar_tracks *s, bool cbf) {
     a->tracks = s->count;
     a->plots = s->plots;
     a->pairs = 0;
+    for (size_t j = 0; j < s->plots; j++)
+        a->sharp[j] = s->plot[j].row->source == SONAR_FROM_MVDR;
     for (size_t t = 0; t < s->count; t++) {
         for (size_t i = 0; i < s->track[t].sides; i++)
             for (int k = 0; k < SOURCES; k++)

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* tracks: contacts of the window joined to those of the windows before. */
+#include <math.h>
+
+#include "pipeline/internal.h"
+
+sonar_code sonar_tracking_create(sonar_pipeline *p, sonar_error *err) {
+    if (!p->config->detect_enabled || !(p->config->output_topics & SONAR_WANT(SONAR_TRACKS)))
+        return SONAR_OK;
+    p->tracking.tracks = sonar_tracks_create();
+    return p->tracking.tracks ? SONAR_OK
+                              : sonar_fail(err, SONAR_ENOMEM, "pipeline", "no memory for tracks");
+}
+
+static double middle_of(const sonar_result *result) {
+    return (double)result->first_sample + 0.5 * (double)result->window_length;
+}
+
+/* Between the middles of this window and the last one. Samples of another epoch are counted from
+ * another origin: then UTC says, else a hop. */
+static double since_last_s(const sonar_pipeline *p, const sonar_result *result) {
+    const struct tracking *last = &p->tracking;
+    double since_s = -1;
+    if (last->epoch == result->epoch)
+        since_s = (middle_of(result) - last->middle_sample) / p->config->fs_hz;
+    else if (last->utc_ns && result->middle_utc_ns)
+        since_s = (double)(result->middle_utc_ns - last->utc_ns) / 1e9;
+    return since_s > 0 ? since_s : (double)p->config->specs.hop / p->config->fs_hz;
+}
+
+/* Half of a tapered window's samples are as good as new ones; MVDR's block has all with equal
+ * weight. */
+static sonar_tracks_window window_of(const sonar_pipeline *p, const sonar_result *result) {
+    const sonar_config *c = p->live->plan->config;
+    const double since_s = since_last_s(p, result), fs_hz = p->config->fs_hz;
+    const double half_s = 0.5 * (double)result->window_length / fs_hz;
+    sonar_tracks_window w = {
+        .since_s = since_s, .detection = result->detection, .detections = result->detections};
+    w.of[SONAR_FROM_CBF] = (sonar_tracks_look){.scan = &c->cbf_scan,
+                                               .heading_deg = result->params.heading_deg,
+                                               .fresh = fmin(since_s / half_s, 1)};
+    if (!c->specs.mvdr_enabled || result->mvdr_end_sample <= result->mvdr_first_sample)
+        return w;
+    const double begin = (double)result->mvdr_first_sample, end = (double)result->mvdr_end_sample;
+    w.of[SONAR_FROM_MVDR] =
+        (sonar_tracks_look){.scan = &c->mvdr_scan,
+                            .heading_deg = result->mvdr_heading_deg,
+                            .lag_s = (middle_of(result) - (begin + end) / 2) / fs_hz,
+                            .fresh = fmin(since_s * fs_hz / (end - begin), 1)};
+    return w;
+}
+
+void sonar_tracking_run(sonar_pipeline *p, sonar_result *result) {
+    const sonar_tracks_window w = window_of(p, result);
+    result->tracks = sonar_tracks_run(p->tracking.tracks, &w, result->track);
+    p->tracking.middle_sample = middle_of(result);
+    p->tracking.epoch = result->epoch;
+    p->tracking.utc_ns = result->middle_utc_ns;
+}

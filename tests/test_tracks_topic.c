@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The topic tracks of a pipeline that is fed frames: the ships of the scene, through lost frames
+ * and live changes, and the same bytes again. */
+#include <cjson/cJSON.h>
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "control/change.h"
+#include "core/core.h"
+#include "fed.h"
+
+TestSuite(tracks_topic, .timeout = 300);
+
+enum { CHANNELS = 24, FRAME = 256, FRAMES = 240, WINDOWS = 512 };
+static const double FS = 8000;
+
+static const char text[] =
+    "schema: 1\n"
+    "array: {id: 1, geometry: {line: {sensors: 24, spacing_m: 0.6}}, gain_db: -170, heading_deg: "
+    "300}\n"
+    "fs_hz: 8000\n"
+    "ingest: {endpoints: [\"ipc:///no/such/folder/in\"], overload: block, queue_windows: 1, "
+    "max_missing_share: 0.2, drop_spikes: false}\n"
+    "dft: {length: 512, hop: 512}\n"
+    "cbf: {band_hz: [300, 1100]}\n"
+    "mvdr: {length: 128, hop: 64, snapshots: 72}\n"
+    "output: {endpoint: \"ipc:///no/such/folder/out\", queue_results: 1}\n"
+    "runtime: {threads: 2, backend: cpu}\n";
+
+typedef struct reader {
+    size_t windows, others;
+    char *list[WINDOWS]; /* `tracks` of each window */
+} reader;
+
+static uint32_t wanted(void *ctx) {
+    (void)ctx;
+    return SONAR_WANT(SONAR_TRACKS);
+}
+
+static void take(void *ctx, sonar_surface surface, const char *header, const void *data,
+                 size_t bytes) {
+    reader *r = ctx;
+    (void)data;
+    if (surface != SONAR_TRACKS) {
+        r->others++;
+        return;
+    }
+    cJSON *head = cJSON_Parse(header);
+    cr_assert_eq(bytes, 0);
+    cr_assert_lt(r->windows, WINDOWS);
+    cr_assert_str_eq(cJSON_GetStringValue(cJSON_GetObjectItem(head, "bearing_reference")), "true");
+    r->list[r->windows++] = cJSON_PrintUnformatted(cJSON_GetObjectItem(head, "tracks"));
+    cJSON_Delete(head);
+}
+
+static void reader_free(reader *r) {
+    for (size_t i = 0; i < r->windows; i++)
+        cJSON_free(r->list[i]);
+}
+
+static void change(sonar_pipeline *p, const char *path, const char *value) {
+    static sonar_config_differences differences;
+    const sonar_config_value to = {path, value};
+    sonar_error err = {0};
+    cr_assert_eq(sonar_control_set(p, 1, &to, NULL, NULL, &differences, &err), SONAR_OK, "%s",
+                 err.text);
+}
+
+/* rough: lost channels and frames, a changed mask and threshold. */
+static void run(reader *r, size_t ships, bool rough) {
+    static float samples[CHANNELS * FRAME];
+    const sonar_output_tap tap = {.ctx = r, .wanted = wanted, .take = take};
+    *r = (reader){0};
+    fed fed = fed_open("tracks", text, &tap);
+    sea sea = fed_sea(&fed, ships);
+    for (uint32_t k = 0; k < FRAMES; k++) {
+        sea_fill(&sea, (uint64_t)k * FRAME, FRAME, samples);
+        if (rough && k == FRAMES / 2)
+            change(fed.pipeline, "array.mask", "[5, 6]");
+        if (rough && k == 2 * FRAMES / 3)
+            change(fed.pipeline, "detections.threshold_db", "7");
+        if (rough && k % 31 == 30)
+            continue;
+        const uint32_t channels = rough && k % 7 == 6 ? CHANNELS - 1 : CHANNELS;
+        if (channels < CHANNELS)
+            fed_leave_out_last(samples, FRAME, CHANNELS);
+        const sonar_frame frame = {.array_id = 1,
+                                   .channels = channels,
+                                   .samples = FRAME,
+                                   .type = SONAR_F32,
+                                   .layout = SONAR_FRAME_INTERLEAVED,
+                                   .epoch = 1,
+                                   .first_sample = k * FRAME,
+                                   .fs_hz = FS};
+        fed_frame(&fed, &frame, samples);
+    }
+    sea_close(&sea);
+    fed_close(&fed);
+}
+
+static double number_in(const cJSON *object, const char *name) {
+    return cJSON_GetNumberValue(cJSON_GetObjectItem(object, name));
+}
+
+/* The number of the confirmed track at that angle from the axis, with both bearings; 0: none. */
+static double number_at(const char *list, double az_deg) {
+    cJSON *tracks = cJSON_Parse(list);
+    const cJSON *t;
+    double number = 0;
+    cJSON_ArrayForEach(t, tracks) {
+        const cJSON *bearings = cJSON_GetObjectItem(t, "bearings");
+        if (strcmp(cJSON_GetStringValue(cJSON_GetObjectItem(t, "state")), "confirmed") != 0 ||
+            fabs(number_in(t, "az_deg") - az_deg) > 0.5)
+            continue;
+        cr_assert_eq(cJSON_GetArraySize(bearings), 2);
+        for (int i = 0; i < 2; i++) {
+            const cJSON *b = cJSON_GetArrayItem(bearings, i);
+            const double beside = remainder(number_in(b, "bearing_deg") - 300, 360);
+            cr_assert_lt(fabs(fabs(beside) - az_deg), 0.5);
+            cr_assert_float_eq(number_in(b, "probability"), 0.5, 1e-6);
+            cr_assert_str_eq(cJSON_GetStringValue(cJSON_GetObjectItem(b, "side")),
+                             beside > 0 ? "starboard" : "port");
+        }
+        number = number_in(t, "number");
+    }
+    cJSON_Delete(tracks);
+    return number;
+}
+
+static int count_in(const char *list) {
+    cJSON *tracks = cJSON_Parse(list);
+    const int count = cJSON_GetArraySize(tracks);
+    cJSON_Delete(tracks);
+    return count;
+}
+
+static void follows(bool rough) {
+    reader r;
+    run(&r, 2, rough);
+    double number[2] = {0};
+    cr_assert_gt(r.windows, FRAMES / 3);
+    for (size_t i = r.windows / 4; i < r.windows; i++)
+        for (int k = 0; k < 2; k++) {
+            const double is = number_at(r.list[i], k ? 118 : 70);
+            number[k] = number[k] > 0 ? number[k] : is;
+            cr_assert(is > 0 && is == number[k], "window %zu: %s", i, r.list[i]);
+        }
+    cr_assert_eq(count_in(r.list[r.windows - 1]), 2, "%s", r.list[r.windows - 1]);
+    cr_assert_eq(r.others, 0);
+    reader_free(&r);
+}
+
+Test(tracks_topic, follows_the_ships) {
+    follows(false);
+}
+
+Test(tracks_topic, through_losses_and_changes) {
+    follows(true);
+}
+
+Test(tracks_topic, replays_to_the_same_bytes) {
+    reader a, b;
+    run(&a, 2, true);
+    run(&b, 2, true);
+    cr_assert_eq(a.windows, b.windows);
+    for (size_t i = 0; i < a.windows; i++)
+        cr_assert_str_eq(a.list[i], b.list[i]);
+    reader_free(&a);
+    reader_free(&b);
+}
+
+Test(tracks_topic, noise_has_no_tracks) {
+    reader r;
+    run(&r, 0, true);
+    for (size_t i = 0; i < r.windows; i++)
+        cr_assert_eq(strstr(r.list[i], "confirmed"), NULL, "%s", r.list[i]);
+    reader_free(&r);
+}

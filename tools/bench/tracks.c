@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* One window's contacts into tracks: on the processor, whatever the backend is. */
+#include <math.h>
+
+#include "analysis/tracks/tracks.h"
+#include "core/random.h"
+#include "stages.h"
+
+enum { CONTACTS = 16 };
+
+typedef struct rig {
+    sonar_tracks *tracks;
+    uint64_t seed;
+    double az_deg[2];
+    sonar_detection contact[CONTACTS];
+    sonar_track track[SONAR_TRACKS_MOST];
+} rig;
+
+/* The contacts of a line with beams of 3 degrees, two by two a beam width apart, so that their
+ * tracks compete. */
+static sonar_code run(void *ctx, sonar_error *err) {
+    rig *r = ctx;
+    (void)err;
+    const sonar_scan scan = {.count = 2, .az_deg = r->az_deg, .cone = true, .beam_width_deg = 3};
+    const double beam = 3 * M_PI / 180;
+    for (size_t i = 0; i < CONTACTS; i++) {
+        const double u = 0.8 - 0.2 * (double)(i / 2) + beam * (double)(i % 2) +
+                         0.03 * beam * sonar_random_normal(&r->seed);
+        r->contact[i] = (sonar_detection){.source = SONAR_FROM_CBF,
+                                          .az_deg = acos(u) * 180 / M_PI,
+                                          .power = 10,
+                                          .snr_db = 10,
+                                          .sigma = 0.03 * beam,
+                                          .contact = i,
+                                          .rests_on = 1u << SONAR_FROM_CBF};
+    }
+    sonar_tracks_window w = {.since_s = 1, .detection = r->contact, .detections = CONTACTS};
+    w.of[SONAR_FROM_CBF] = (sonar_tracks_look){.scan = &scan, .fresh = 1};
+    sonar_tracks_run(r->tracks, &w, r->track);
+    return SONAR_OK;
+}
+
+sonar_code bench_run_tracks(const bench_scene *s, bench_report *report, sonar_error *err) {
+    static rig r;
+    r = (rig){.tracks = sonar_tracks_create(), .seed = 1, .az_deg = {0, 180}};
+    bench_result result = {.of = s->c,
+                           .backend = "cpu",
+                           .stage = "tracks",
+                           .implementation = "cpu",
+                           .flop = 1000.0 * CONTACTS,
+                           .bytes = sizeof r.contact,
+                           .error_db = NAN,
+                           .sweeps = NAN};
+    sonar_code code = r.tracks ? SONAR_OK : sonar_fail(err, SONAR_ENOMEM, "tracks", "no memory");
+    for (int i = 0; i < 60 && !code; i++) /* until all are confirmed */
+        code = run(&r, err);
+    if (!code)
+        code = bench_measure(&r, run, NULL, &s->site->effort, &result.time, err);
+    if (!code)
+        bench_keep(report, &result);
+    sonar_tracks_destroy(r.tracks);
+    return code;
+}
