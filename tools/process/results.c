@@ -159,12 +159,12 @@ static sonar_code keep(results *r, sonar_surface surface, const char *text, cons
     const int64_t utc_ns = whole_of(text, "\"utc_ns\":");
     note_window(r, window, sample);
     const double time_s = ((double)sample - (double)r->first_sample) / r->spec.config->fs_hz;
-    sonar_code code;
+    sonar_code code = SONAR_OK;
     if (surface == SONAR_DETECTIONS) {
         const contacts_window of = {window, utc_ns, time_s};
         code = contacts_add(r->contacts, &of,
                             cJSON_GetObjectItemCaseSensitive(header, "detections"), err);
-    } else {
+    } else if (!sonar_topic_is_list(surface)) { /* tracks are in the messages alone */
         surfaces_row row = {.group = sonar_topic_name(surface),
                             .header = header,
                             .data = data,
