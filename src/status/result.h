@@ -247,7 +247,8 @@ typedef struct sonar_track {
     uint64_t number; /* never used again in a run */
     sonar_track_state state;
     double existence; /* probability that there is a contact */
-    size_t bearings;  /* 1, or 2 on a line until a turn decides; the more probable first */
+    size_t
+        bearings; /* 1, or 2 on a line until a turn decides; the first is starboard, or above 0.6 */
     sonar_track_bearing bearing[2];
     double az_deg;           /* where it is in the scan of the CBF */
     double snr_db;           /* of the last plot */

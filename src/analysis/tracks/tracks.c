@@ -34,6 +34,7 @@ static const double covered_beams = 1.8; /* so near to a stronger one a contact 
 static const double shown = 0.5, confirmed = 0.9999, lost = 0.1; /* probabilities of existence */
 static const double given_up = 0.02; /* of a track's first probability */
 static const double decided = 1e-3;  /* probability of a side that is left out */
+static const double leading = 0.6;   /* of a side that is told first */
 static const double level_memory = 0.1;
 
 /* ---- create ---------------------------------------------------------------------------------- */
@@ -506,10 +507,16 @@ static sonar_track_bearing tell_side(const sonar_tracks *s, const struct follow 
                                                   : SONAR_SIDE_PORT};
 }
 
+/* Which side is told first. Sides that are equally probable do not change places by rounding: the
+ * one that was starboard when the track began stays first. */
+static size_t first_side(const struct follow *f) {
+    return f->sides == 2 && f->side[1].weight > leading;
+}
+
 static sonar_track tell(const sonar_tracks *s, struct follow *f) {
     const sonar_bearing_look *l = &s->look[SONAR_FROM_CBF];
-    struct side *first = likelier(f);
-    const double beside = first->is.at_rad - l->axis_rad;
+    const size_t first = first_side(f);
+    const double beside = f->side[first].is.at_rad - l->axis_rad;
     sonar_track told = {.number = f->number,
                         .state = state_of(f),
                         .existence = existence(f),
@@ -521,9 +528,8 @@ static sonar_track tell(const sonar_tracks *s, struct follow *f) {
                         .unheard_s = f->since_s,
                         .contact = f->contact,
                         .rests_on = f->rests_on};
-    told.bearing[0] = tell_side(s, f, first);
-    if (f->sides == 2)
-        told.bearing[1] = tell_side(s, f, first == f->side ? &f->side[1] : &f->side[0]);
+    for (size_t i = 0; i < f->sides; i++)
+        told.bearing[i] = tell_side(s, f, &f->side[(first + i) % f->sides]);
     return told;
 }
 
