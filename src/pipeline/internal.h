@@ -120,8 +120,9 @@ struct versions {
 struct tracking {
     sonar_tracks *tracks; /* NULL: the topic is not in output.topics */
     double middle_sample;
-    uint32_t epoch;
+    uint32_t epoch; /* 0: no window yet */
     int64_t utc_ns; /* of that middle; 0: unknown */
+    bool restored;  /* they are those of an earlier run, until its first window */
 };
 
 /* Which backend each stage runs on, at start. */
@@ -451,6 +452,8 @@ void sonar_normalised_run(sonar_pipeline *pipeline, sonar_result *result);
 /* tracks.c: the tracks of the result, once its detections are there. run: data thread. */
 sonar_code sonar_tracking_create(sonar_pipeline *pipeline, sonar_error *err);
 void sonar_tracking_run(sonar_pipeline *pipeline, sonar_result *result);
+/* Stores them for the next start, once the data thread has ended. Control thread. */
+void sonar_tracking_save(const sonar_pipeline *pipeline);
 /* record.c: creates the recorder if one is configured; where its samples and messages come from;
  * starts its thread. */
 sonar_code sonar_record_create(sonar_pipeline *pipeline, sonar_error *err);

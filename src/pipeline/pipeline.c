@@ -99,6 +99,7 @@ bool sonar_pipeline_stop(sonar_pipeline *p, int timeout_ms) {
     if (p->thread_started && (ended = end_data_thread(p, until))) {
         pthread_join(p->thread, NULL);
         p->thread_started = false;
+        sonar_tracking_save(p);
     }
     if (atomic_load(&p->progress.window_given_up) || !ended)
         sonar_log(&p->host, SONAR_WARN, "pipeline",

@@ -1,16 +1,67 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* tracks: contacts of the window joined to those of the windows before. */
+#include <inttypes.h>
+#include <limits.h>
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 #include "pipeline/internal.h"
+
+/* ---- from one start to the next -------------------------------------------------------------- */
+
+/* The array, the UTC of the last window, and what the tracker says. */
+#define HEAD_FORMAT "sonard %" PRIu32 " %" PRId64 "\n"
+enum { TEXT_MOST = 64 + SONAR_TRACKS_TEXT };
+
+/* False: there is no such file. Not for recordings that another program processes. */
+static bool path_of(const sonar_pipeline *p, char path[PATH_MAX]) {
+    const char *folder = p->config->state_dir;
+    if (!folder || p->config->reader || !sonar_is_root(p))
+        return false;
+    const int length = snprintf(path, PATH_MAX, "%s/tracks", folder);
+    return length > 0 && length < PATH_MAX;
+}
+
+static void restore(sonar_pipeline *p) {
+    char path[PATH_MAX], *text = NULL;
+    size_t bytes;
+    uint32_t array = 0;
+    int64_t utc_ns = 0;
+    int used = 0;
+    sonar_error err = {0};
+    if (!path_of(p, path) || sonar_state_read(path, TEXT_MOST, &text, &bytes, &err) != SONAR_OK)
+        return;
+    if (sscanf(text, "sonard %" SCNu32 " %" SCNd64 "%n", &array, &utc_ns, &used) == 2 &&
+        array == p->config->array_id && text[used] == '\n')
+        p->tracking.restored = sonar_tracks_restore(p->tracking.tracks, text + used + 1);
+    p->tracking.utc_ns = utc_ns;
+    free(text);
+}
+
+void sonar_tracking_save(const sonar_pipeline *p) {
+    char path[PATH_MAX], text[TEXT_MOST];
+    sonar_error err = {0};
+    if (!p->tracking.tracks || !p->tracking.epoch || !path_of(p, path))
+        return;
+    const int head =
+        snprintf(text, sizeof text, HEAD_FORMAT, p->config->array_id, p->tracking.utc_ns);
+    const size_t bytes = (size_t)head + sonar_tracks_save(p->tracking.tracks, text + head);
+    if (sonar_state_write(path, text, bytes, &err))
+        sonar_log(&p->host, SONAR_WARN, err.where, "%s; tracks get new numbers", err.text);
+}
 
 sonar_code sonar_tracking_create(sonar_pipeline *p, sonar_error *err) {
     if (!p->config->detect_enabled || !(p->config->output_topics & SONAR_WANT(SONAR_TRACKS)))
         return SONAR_OK;
     p->tracking.tracks = sonar_tracks_create();
-    return p->tracking.tracks ? SONAR_OK
-                              : sonar_fail(err, SONAR_ENOMEM, "pipeline", "no memory for tracks");
+    if (!p->tracking.tracks)
+        return sonar_fail(err, SONAR_ENOMEM, "pipeline", "no memory for tracks");
+    restore(p);
+    return SONAR_OK;
 }
+
+/* ---- windows --------------------------------------------------------------------------------- */
 
 static double middle_of(const sonar_result *result) {
     return (double)result->first_sample + 0.5 * (double)result->window_length;
@@ -50,7 +101,16 @@ static sonar_tracks_window window_of(const sonar_pipeline *p, const sonar_result
     return w;
 }
 
+/* A recording that is played again begins before the stored tracks end: it gets none of them, so
+ * that it has the same tracks each time. */
+static void check_restored(struct tracking *is, const sonar_result *result) {
+    if (is->restored && (!is->utc_ns || result->middle_utc_ns <= is->utc_ns))
+        sonar_tracks_forget(is->tracks);
+    is->restored = false;
+}
+
 void sonar_tracking_run(sonar_pipeline *p, sonar_result *result) {
+    check_restored(&p->tracking, result);
     const sonar_tracks_window w = window_of(p, result);
     result->tracks = sonar_tracks_run(p->tracking.tracks, &w, result->track);
     p->tracking.middle_sample = middle_of(result);

@@ -114,13 +114,8 @@ static bool read_all(sonar_tracks *s, const char *text) {
 }
 
 bool sonar_tracks_restore(sonar_tracks *s, const char *text) {
-    const double false_plots = s->false_plots;
     const bool good = read_all(s, text);
-    if (!good) {
-        s->numbers = s->count = 0;
-        s->is_true = false;
-        s->heading_deg = 0;
-        s->false_plots = false_plots;
-    }
+    if (!good)
+        sonar_tracks_forget(s);
     return good;
 }

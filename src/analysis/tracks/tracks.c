@@ -47,8 +47,15 @@ sonar_tracks *sonar_tracks_create(void) {
         sonar_tracks_destroy(s);
         return NULL;
     }
-    s->false_plots = false_first;
+    sonar_tracks_forget(s);
     return s;
+}
+
+void sonar_tracks_forget(sonar_tracks *s) {
+    s->numbers = s->count = 0;
+    s->is_true = false;
+    s->heading_deg = 0;
+    s->false_plots = false_first;
 }
 
 void sonar_tracks_destroy(sonar_tracks *s) {

@@ -45,10 +45,12 @@ size_t sonar_tracks_run(sonar_tracks *tracks, const sonar_tracks_window *window,
 
 /* What a restart needs, as text of at most SONAR_TRACKS_TEXT bytes with its NUL: the numbers given
  * and the tracks. Returns its length. */
-enum { SONAR_TRACKS_TEXT = 32768 };
+enum { SONAR_TRACKS_TEXT = 65536 };
 size_t sonar_tracks_save(const sonar_tracks *tracks, char text[SONAR_TRACKS_TEXT]);
 /* Takes over what was saved; only before the first window, whose since_s is then the time since the
  * last window before. False, and there are no tracks: it is no such text. */
 bool sonar_tracks_restore(sonar_tracks *tracks, const char *text);
+/* As after create. No allocation. */
+void sonar_tracks_forget(sonar_tracks *tracks);
 
 #endif
