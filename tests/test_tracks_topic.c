@@ -136,6 +136,13 @@ static int count_in(const char *list) {
     return count;
 }
 
+static int confirmed_in(const char *list) {
+    int count = 0;
+    for (const char *at = list; (at = strstr(at, "\"confirmed\"")); at++)
+        count++;
+    return count;
+}
+
 static void follows(bool rough) {
     reader r;
     run(&r, 2, rough);
@@ -147,6 +154,8 @@ static void follows(bool rough) {
             number[k] = number[k] > 0 ? number[k] : is;
             cr_assert(is > 0 && is == number[k], "window %zu: %s", i, r.list[i]);
         }
+    for (size_t i = 0; i < r.windows; i++)
+        cr_assert_leq(confirmed_in(r.list[i]), 2, "window %zu: %s", i, r.list[i]);
     cr_assert_eq(count_in(r.list[r.windows - 1]), 2, "%s", r.list[r.windows - 1]);
     cr_assert_eq(r.others, 0);
     reader_free(&r);

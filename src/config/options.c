@@ -666,7 +666,7 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                        .computed =
                            "STATE_DIRECTORY of the service manager, else not set: nothing is kept",
                        .help = "Folder for data that are kept from one start to the next: FFT "
-                               "plans and trained choices."},
+                               "plans, trained choices and tracks."},
 };
 
 const sonar_alternatives sonar_alternatives_table[] = {
