@@ -308,6 +308,14 @@ Test(tracks, images_begin_no_track) {
     end(&w);
 }
 
+/* MVDR's rows share 15 of 16 parts with those before. */
+static sonar_tracks_window sea_of_both(watch *w) {
+    sonar_tracks_window window = plots_window(&w->sea);
+    window.of[SONAR_FROM_MVDR] = window.of[SONAR_FROM_CBF];
+    window.of[SONAR_FROM_MVDR].fresh = 1.0 / 16;
+    return window;
+}
+
 /* ---- crossings ------------------------------------------------------------------------------- */
 
 static double starboard_deg(const sonar_track *t) {
@@ -342,7 +350,7 @@ static void cross(bool line, double beams_per_min, uint64_t seed, score *score) 
     watch w;
     begin(&w, line, seed);
     const double beam = w.sea.scan.beam_width_deg, relative_dps = beams_per_min * beam / 60;
-    const double common_dps = 0.25 * beam / 60 * sonar_random_symmetric(&seed);
+    const double common_dps = 0.5 * beam / 60 * sonar_random_symmetric(&seed);
     const double meet_deg = line ? 60 + 60 * sonar_random_uniform(&seed) : 200;
     w.sea.sources = 2;
     jpda textbook = {.begun = false};
@@ -382,6 +390,52 @@ Test(tracks, crossings_keep_their_numbers, .timeout = 300) {
     cr_assert_geq(score.kept, 0.95 * score.runs, "%d", score.kept);
     cr_assert_leq(score.ours.switches, score.textbook.switches);
     cr_assert_lt(jpda_mean(&score.ours), jpda_mean(&score.textbook));
+}
+
+/* Two contacts 0.8 beam widths apart, which the CBF shows as one, drawn together, and MVDR as two;
+ * now and then the CBF's peak is fused with neither. No third track begins, and both are right. */
+Test(tracks, mvdr_tells_apart) {
+    watch w;
+    begin(&w, false, 21);
+    const double beam = w.sea.scan.beam_width_deg;
+    w.sea.sigma_beams = 0.03;
+    w.sea.false_plots = 0;
+    w.sea.sources = 3; /* the third is the CBF's peak */
+    uint64_t seed = 22;
+    for (int i = 0; i < 1500; i++) {
+        const double apart = (0.8 + 2.2 * exp(-0.0025 * i)) * beam;
+        const double at[3] = {100 - apart / 2, 100 + apart / 2, 100};
+        const bool merged = apart < 1.3 * beam, fused = sonar_random_uniform(&seed) < 0.8;
+        w.sea.detections = 0;
+        for (int k = 0; k < 3; k++) {
+            const bool cbf = k == 2;
+            if (cbf && !merged)
+                continue;
+            const size_t contact = cbf ? (fused ? 0 : 2) : (size_t)k;
+            w.sea.detection[w.sea.detections++] =
+                (sonar_detection){.source = cbf ? SONAR_FROM_CBF : SONAR_FROM_MVDR,
+                                  .az_deg = at[k] + 0.03 * beam * sonar_random_normal(&seed),
+                                  .bearing_deg = at[k],
+                                  .mirror_deg = NAN,
+                                  .power = 10,
+                                  .snr_db = 10,
+                                  .sigma = 0.03 * beam * radians,
+                                  .contact = contact,
+                                  .rests_on = cbf                         ? (fused ? 3 : 1)
+                                              : k == 0 && merged && fused ? 3
+                                                                          : 2};
+        }
+        sonar_tracks_window window = sea_of_both(&w);
+        w.count = sonar_tracks_run(w.tracks, &window, w.track);
+        cr_assert_leq(w.count, 2, "%d", i);
+    }
+    for (int k = 0; k < 2; k++) {
+        const double deg = 100 + (k ? 0.4 : -0.4) * beam;
+        const sonar_track *t = nearest(&w, deg);
+        cr_assert(t && t->state == SONAR_TRACK_CONFIRMED);
+        cr_assert_lt(apart_deg(t->bearing[0].deg, deg), 0.1 * beam);
+    }
+    end(&w);
 }
 
 /* ---- robustness ------------------------------------------------------------------------------ */

@@ -244,7 +244,7 @@ Test(tracks_parts, filter_agrees_with_kalmans_equations) {
         plain k = {{3, 0}, {{0.01, 0}, {0, 1e-5}}};
         for (int i = 0; i < 60; i++) {
             const double dt = 3 * sonar_random_uniform(&seed), w = fabs(k.x[1]),
-                         q = 5e-13 + 0.1 * w * w * w;
+                         q = 5e-13 + 0.02 * w * w * w;
             const double p00 = k.p[0][0], p01 = k.p[0][1], p11 = k.p[1][1];
             sonar_bearing_predict(&b, dt);
             k.x[0] += dt * k.x[1];

@@ -20,10 +20,11 @@ static void write_files(const box *box) {
               "output: {endpoint: \"ipc://%s/out\", high_water_mark: 10000}\n"
               "runtime: {backend: cpu, threads: 1, state_dir: \"%s\"}\n",
               FS, box->dir, box->dir, box->dir);
-    box_write(box, "scene.yaml",
-              "schema: 1\nambient: {level_db: 80}\nsources:\n"
-              "  - {name: a, far: {az_deg: 60}, broadband: {level_db: 95, band_hz: [600, 900]}}\n"
-              "  - {name: b, far: {az_deg: 110}, broadband: {level_db: 95, band_hz: [600, 900]}}\n");
+    box_write(
+        box, "scene.yaml",
+        "schema: 1\nambient: {level_db: 80}\nsources:\n"
+        "  - {name: a, far: {az_deg: 60}, broadband: {level_db: 95, band_hz: [600, 900]}}\n"
+        "  - {name: b, far: {az_deg: 110}, broadband: {level_db: 95, band_hz: [600, 900]}}\n");
 }
 
 /* The number and the age in the last window of the confirmed track there; 0: none. */
@@ -43,15 +44,14 @@ static void take(const cJSON *head, double number[2], double age_s[2]) {
 static void run(const box *box, const char *utc, double number[2], double age_s[2]) {
     char out[128];
     snprintf(out, sizeof out, "ipc://%s/out", box->dir);
-    const pid_t daemon =
-        process_start(box, "log", "sonard", box_path(box, "sonard.yaml"), NULL);
+    const pid_t daemon = process_start(box, "log", "sonard", box_path(box, "sonard.yaml"), NULL);
     subscriber s = subscribe(out, "tracks", "status", NULL);
     message m;
     cr_assert(receive_ready(&s, "tracks", &m), "%s", box_read(box, "log"));
     message_free(&m);
     const pid_t sim = process_start(box, "sim", "sonar-sim", "-c", box_path(box, "sonard.yaml"),
-                                    "-s", box_path(box, "scene.yaml"), "--duration", "30",
-                                    "--rate", "max", "--utc", utc, NULL);
+                                    "-s", box_path(box, "scene.yaml"), "--duration", "30", "--rate",
+                                    "max", "--utc", utc, NULL);
     const double last = (SECONDS * FS - 1024) / 1024;
     cr_assert(receive_until(&s, "tracks", "window", last, 120000, &m));
     take(m.head, number, age_s);

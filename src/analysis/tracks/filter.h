@@ -39,7 +39,7 @@ typedef struct sonar_bearing_plot {
 
 /* Moves the filter on by dt_s >= 0. A source on a straight course at constant speed has a rate w
  * that changes by 2 |tan a| w^2 a second, a being its angle from the closest point of approach; the
- * process noise is |w|^3, and a little more for sources that turn. */
+ * process noise is |w|^3/50, and a little more for sources that turn. */
 void sonar_bearing_predict(sonar_bearing *b, double dt_s);
 sonar_bearing_guess sonar_bearing_expect(const sonar_bearing *b, const sonar_bearing_look *look);
 /* Measured minus expected; of angles, -pi to pi. */

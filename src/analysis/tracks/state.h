@@ -33,7 +33,7 @@ struct plot {
     sonar_bearing_plot is;
     double density; /* of false plots there, per unit of the place */
     double fresh;
-    bool image;
+    bool image, left_out;
 };
 
 struct sonar_tracks {

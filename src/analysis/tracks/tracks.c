@@ -27,6 +27,11 @@ static const double first_rate_radps = 0.003; /* standard deviation: 10 deg a mi
 /* What neighbours and reflections move a plot, beyond its own error; of plots without one. In beam
  * widths. */
 static const double moved_beams = 0.05, unknown_beams = 0.25;
+/* How far an equally loud one at a beam width moves a plot of the CBF. */
+static const double drawn_at_beam = 0.15, drawn_most = 1;
+static const double joint_beams = 1.5; /* so near are two contacts that MVDR alone tells apart */
+/* Two tracks so near and so alike in their rates are one contact's; a minute. */
+static const double alike_beams = 0.15, alike_rate_beams = 0.05;
 static const double gate = 25; /* squared innovation over its variance */
 /* Two contacts nearer than this are one plot, give or take. */
 static const double merged_beams = 1.3, merged_sigma = 0.1;
@@ -116,50 +121,55 @@ static void look(sonar_tracks *s, const sonar_tracks_window *w) {
     }
 }
 
+static bool is_usable(const sonar_tracks_window *w, const sonar_detection *row) {
+    return w->of[row->source].scan && isfinite(row->bearing_deg);
+}
+
+/* How far other contacts may move a row of the CBF, in beam widths. By side lobes: as their power,
+ * and as the inverse square of the distance. One within the beam that MVDR alone lists is in the
+ * same peak (`joint`), so that this row says little. */
+static double drawn_beams(const sonar_tracks *s, const sonar_tracks_window *w,
+                          const sonar_detection *row, bool *joint) {
+    const double beam = s->beam[row->source], az = row->az_deg * RADIANS;
+    double sum = 0;
+    *joint = false;
+    for (size_t i = 0; i < w->detections && row->source == SONAR_FROM_CBF; i++) {
+        const sonar_detection *other = &w->detection[i];
+        const bool again = other->source == SONAR_FROM_MVDR &&
+                           other->rests_on & 1u << SONAR_FROM_CBF; /* its other row counts */
+        if (other->contact == row->contact || again || !is_usable(w, other))
+            continue;
+        const double there = other->az_deg * RADIANS;
+        const double apart =
+            w->of[row->source].scan->cone ? cos(there) - cos(az) : remainder(there - az, 2 * M_PI);
+        const double beams = fabs(apart) / beam, louder = other->power / row->power;
+        const bool unlisted = !(other->rests_on & 1u << SONAR_FROM_CBF) && beams < joint_beams;
+        *joint = *joint || unlisted;
+        sum += unlisted ? drawn_most : drawn_at_beam * louder / fmax(beams * beams, 0.1);
+    }
+    return fmin(sum, drawn_most);
+}
+
 static struct plot make_plot(const sonar_tracks *s, const sonar_tracks_window *w,
                              const sonar_detection *row) {
     const sonar_tracks_look *of = &w->of[row->source];
     const double beam = s->beam[row->source], az = row->az_deg * RADIANS;
     const double own = isfinite(row->sigma) ? row->sigma : unknown_beams * beam;
-    return (struct plot){
-        .row = row,
-        .is = {of->scan->cone ? cos(az) : az, own * own + moved_beams * moved_beams * beam * beam},
-        .density = s->false_plots / extent_of(of->scan),
-        .fresh = fmin(fmax(of->fresh, 1e-3), 1),
-        .image = row->image};
+    bool joint;
+    const double drawn = drawn_beams(s, w, row, &joint), moved = hypot(moved_beams, drawn) * beam;
+    const bool alone = !(row->rests_on & 1u << SONAR_FROM_MVDR);
+    return (struct plot){.row = row,
+                         .is = {of->scan->cone ? cos(az) : az, own * own + moved * moved},
+                         .density = s->false_plots / extent_of(of->scan),
+                         .fresh = fmin(fmax(of->fresh, 1e-3), 1),
+                         .left_out = joint && alone, /* MVDR lists all that is in it */
+                         /* MVDR, which tells more apart, does not see it beside the other */
+                         .image = row->image ||
+                                  (w->of[SONAR_FROM_MVDR].scan && alone && drawn > unknown_beams)};
 }
 
-static bool is_usable(const sonar_tracks_window *w, const sonar_detection *row) {
-    return w->of[row->source].scan && isfinite(row->bearing_deg);
-}
-
-/* True if another contact is so near that the CBF shows both drawn together. */
-static bool is_crowded(const sonar_tracks *s, const sonar_tracks_window *w,
-                       const sonar_detection *row) {
-    const double reach = merged_beams * s->beam[row->source], az = row->az_deg * RADIANS;
-    for (size_t i = 0; i < w->detections; i++) {
-        const sonar_detection *other = &w->detection[i];
-        if (other->contact == row->contact || !is_usable(w, other))
-            continue;
-        const double there = other->az_deg * RADIANS;
-        const double apart =
-            w->of[row->source].scan->cone ? cos(there) - cos(az) : remainder(there - az, 2 * M_PI);
-        if (fabs(apart) < reach)
-            return true;
-    }
-    return false;
-}
-
-/* Whether row `a` of a contact says more than row `b`. MVDR's windows have most samples in common,
- * so that a row of it is worth a part of one; but it tells apart what the CBF does not. */
-static bool says_more(const sonar_tracks *s, const sonar_tracks_window *w, const struct plot *a,
-                      const struct plot *b) {
-    if (a->row->source != b->row->source && is_crowded(s, w, a->row))
-        return a->row->source == SONAR_FROM_MVDR;
-    return a->is.variance / a->fresh < b->is.variance / b->fresh;
-}
-
-/* One plot of each contact. */
+/* One plot of each contact: the row that says more. MVDR's windows have most samples in common, so
+ * that a row of it is worth a part of one. */
 static void gather_plots(sonar_tracks *s, const sonar_tracks_window *w) {
     s->plots = 0;
     for (size_t i = 0; i < w->detections && i < PLOTS; i++) {
@@ -167,12 +177,14 @@ static void gather_plots(sonar_tracks *s, const sonar_tracks_window *w) {
         if (!is_usable(w, row))
             continue;
         const struct plot made = make_plot(s, w, row);
+        if (made.left_out)
+            continue;
         size_t j = 0;
         while (j < s->plots && s->plot[j].row->contact != row->contact)
             j++;
         struct plot *is = &s->plot[j];
         const bool image = made.image || (j < s->plots && is->image);
-        if (j == s->plots || says_more(s, w, &made, is))
+        if (j == s->plots || made.is.variance / made.fresh < is->is.variance / is->fresh)
             *is = made;
         is->image = image;
         s->plots += j == s->plots;
@@ -210,12 +222,9 @@ static double nearer(double reach, double apart, double sigma) {
     return normal_below((reach - apart) / sigma) - normal_below((-reach - apart) / sigma);
 }
 
-/* The weight of a plot by its density under the track, over that of false ones. A plot that shares
- * its samples with earlier ones counts as the part of one: its likelihood ratio, with that of no
- * detection, is taken to that power. */
+/* The weight of a plot by its density under the track, over that of false ones. */
 static double ratio(const struct plot *plot, double density) {
-    const double all = detected * density / plot->density + 1 - detected;
-    return fmax(pow(all, plot->fresh) - (1 - detected), 0);
+    return detected * density / plot->density;
 }
 
 static void weigh(sonar_tracks *s, size_t t) {
@@ -299,6 +308,26 @@ static void associate(sonar_tracks *s, bool cbf) {
 
 /* ---- what follows from it -------------------------------------------------------------------- */
 
+static double log_odds(double probability) {
+    const double p = fmin(fmax(probability, 1e-12), 1 - 1e-12);
+    return log(p / (1 - p));
+}
+
+/* What is to be believed after evidence of which only a part is new. */
+static double believe(double before, double after, double part) {
+    const double odds = log_odds(before) + part * (log_odds(after) - log_odds(before));
+    return 1 / (1 + exp(-odds));
+}
+
+/* The part of what the track's plots say that earlier ones have not said. MVDR's windows have most
+ * samples in common. */
+static double fresh_part(const sonar_tracks *s, size_t t) {
+    double part = 1;
+    for (size_t j = 0; j < s->plots; j++)
+        part -= s->association.own[t][j] * (1 - s->plot[j].fresh);
+    return part;
+}
+
 /* Of a track in the beam of a stronger one nothing is said, neither that it is heard nor that it is
  * not. */
 static void update_existence(const sonar_tracks *s, size_t t, struct follow *f) {
@@ -312,10 +341,13 @@ static void update_existence(const sonar_tracks *s, size_t t, struct follow *f) 
     }
     if (covered > 0)
         silent = a->both[t] + a->none[t] * covered;
-    const double missed = a->none[t] * (1 - covered);
+    const double missed = a->none[t] * (1 - covered), before = existence(f);
     f->unheard *= missed / a->missed[t] + silent;
     f->heard =
         f->heard * ((1 - detected) * missed / a->missed[t] + silent) + fmax(1 - missed - silent, 0);
+    const double after = existence(f), is = believe(before, after, fresh_part(s, t));
+    f->heard *= is / after;
+    f->unheard *= is / after;
 }
 
 /* The probability of one side after the window, not normalised, and the filter's update by the
@@ -557,6 +589,26 @@ static size_t report(sonar_tracks *s, sonar_track *track) {
     return told;
 }
 
+/* Of two tracks of one contact the younger one ends. */
+static void end_doubles(sonar_tracks *s) {
+    const double beam = s->beam[SONAR_FROM_CBF];
+    const sonar_bearing_look *l = &s->look[SONAR_FROM_CBF];
+    for (size_t p = 0; p < s->association.pairs; p++) {
+        struct follow *a = &s->track[s->association.pair[p].a],
+                      *b = &s->track[s->association.pair[p].b];
+        const sonar_bearing_look before = {l->cone, l->axis_rad, l->cos_depression, 60};
+        const sonar_bearing_guess now[2] = {sonar_bearing_expect(&likelier(a)->is, l),
+                                            sonar_bearing_expect(&likelier(b)->is, l)},
+                                  then[2] = {sonar_bearing_expect(&likelier(a)->is, &before),
+                                             sonar_bearing_expect(&likelier(b)->is, &before)};
+        const double apart = sonar_bearing_off(l, &now[0], now[1].place),
+                     was = sonar_bearing_off(l, &then[0], then[1].place);
+        struct follow *younger = a->age_s < b->age_s ? a : b;
+        if (fabs(apart) < alike_beams * beam && fabs(apart - was) < alike_rate_beams * beam)
+            younger->heard = younger->unheard = 0;
+    }
+}
+
 static void forget_ended(sonar_tracks *s) {
     size_t kept = 0;
     for (size_t t = 0; t < s->count; t++)
@@ -577,6 +629,7 @@ size_t sonar_tracks_run(sonar_tracks *s, const sonar_tracks_window *w, sonar_tra
         doubt_side(s, &s->track[t]);
         note_plot(s, t);
     }
+    end_doubles(s);
     begin_tracks(s, w->since_s);
     const size_t told = report(s, track);
     forget_ended(s);
