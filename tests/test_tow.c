@@ -259,9 +259,11 @@ static void check_follow(const seen *w, size_t i) {
         cr_expect_lt(w->first_off, beam, "the image is louder at %g s", middle_s(i));
     if (is_straight(i))
         cr_expect_not(w->mixed, "at %g s", middle_s(i));
-    /* images are told by the shape: with the straight array's they would be 6 dB below */
-    cr_expect_lt(w->false_db, w->level_db - 9, "%g dB at %g s", w->false_db - w->level_db,
-                 middle_s(i));
+    /* Images are told by the shape: with the straight array's they would be 6 dB below. Outside the
+     * turn rounding decides which of two equal contacts is the image of the other. */
+    if (w->first_off < beam)
+        cr_expect_lt(w->false_db, w->level_db - 9, "%g dB at %g s", w->false_db - w->level_db,
+                     middle_s(i));
 }
 
 /* With `follow` the source stays within a beam through the turn, at its level and on its side. With
