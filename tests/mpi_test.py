@@ -192,8 +192,10 @@ class Daemon:
         finally:
             if self.process.poll() is None:
                 self.process.kill()
-        left = self.pids()
-        assert not left, f"{left} are left:\n{self.text()}"
+        until = time.monotonic() + 20  # mpirun may end before the ranks that it has told to end
+        while left := self.pids():
+            assert time.monotonic() < until, f"{left} are left:\n{self.text()}"
+            time.sleep(0.02)
         self.close()
         return code
 
