@@ -7,6 +7,7 @@ import csv
 import json
 import os
 import pathlib
+import shlex
 import signal
 import struct
 import subprocess
@@ -48,11 +49,14 @@ runtime: {{threads: 1, backend: cpu}}
 """
 
 
-def sea(seconds, seed=1):
-    """Noise and a tone at 60 degrees from the axis, 16 bits, [sample][channel]."""
+LINE = np.array([((i - (SENSORS - 1) / 2) * 0.75, 0) for i in range(SENSORS)])
+
+
+def sea(seconds, seed=1, at=LINE):
+    """Noise and a tone at 60 degrees to the right of the axis, 16 bits, [sample][channel]; sensors at (x, y)."""
     rng = np.random.default_rng(seed)
     t = np.arange(int(seconds * FS_HZ))[:, None] / FS_HZ
-    late = (np.arange(SENSORS) - (SENSORS - 1) / 2) * 0.75 * np.cos(np.radians(60)) / 1500
+    late = at @ [np.cos(np.radians(60)), np.sin(np.radians(60))] / 1500
     return np.rint(rng.standard_normal((len(t), SENSORS)) * 300 + 900 * np.sin(2 * np.pi * 700 * (t + late))).astype("<i2")
 
 
@@ -211,6 +215,7 @@ def try_results(folder):
         m.data.tobytes() == body and m.utc == np.datetime64(h["utc_ns"], "ns") and m.flags == h["flags"]
         for m, (h, body) in zip(read, mine))
     check_contacts(out, [header for topic, header, _ in kept if topic == "detections"])
+    check_tracks(out, [header for topic, header, _ in kept if topic == "tracks"])
     expect("there already", process(folder, file, "-c", config), 2, "sea-results/contacts.csv", "exists")
 
 
@@ -228,25 +233,124 @@ def check_lofargram(group, messages):
     assert abs(tone_hz - 700) <= FS_HZ / LENGTH and abs(np.median(group["az_deg"]) - 60) < 8, tone_hz
 
 
+def listed_rows(out, name, wanted):
+    """Rows of the table and objects of the JSON; both have the same window's fields as the headers in `wanted`."""
+    with open(out / f"{name}.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    objects = json.loads((out / f"{name}.json").read_text())
+    assert len(rows) == len(objects) == len(wanted), (name, len(rows), len(objects), len(wanted))
+    for row, object_, (header, item) in zip(rows, objects, wanted):
+        assert int(row["window"]) == object_["window"] == header["window"]
+        assert row["bearing_reference"] == object_["bearing_reference"] == header["bearing_reference"]
+        assert (row["utc"] or None) == object_["utc"] and (object_["utc"] is None) == (header["utc_ns"] is None)
+        if row["utc"]:
+            assert abs(int(np.datetime64(row["utc"].rstrip("Z"), "ns").astype(int)) - header["utc_ns"]) < 1000, row
+        assert float(row["time_s"]) == object_["time_s"] and abs(object_["time_s"] - header["sample_index"] / FS_HZ) < 1e-6
+        assert all(object_[member] == value for member, value in item.items()), (object_, item)
+    return rows
+
+
+def check_cells(row, names, values):
+    """names: column of each member that the table has."""
+    for member, column in names.items():
+        value, cell = values[member], row[column]
+        if value is None or isinstance(value, (str, list)):
+            assert cell == ("" if value is None else value if isinstance(value, str) else "+".join(value)), (column, cell, value)
+        else:
+            assert abs(float(cell) - value) <= 1e-9 * abs(value), (column, cell, value)
+
+
 def check_contacts(out, headers):
     wanted = [(h, d) for h in headers for d in h["detections"]]
-    with open(out / "contacts.csv", newline="") as file:
-        rows = list(csv.DictReader(file))
-    listed = json.loads((out / "contacts.json").read_text())
-    assert len(rows) == len(listed) == len(wanted) > 20, (len(rows), len(listed), len(wanted))
-    assert list(rows[0])[:7] == ["utc", "window", "az_deg", "level_db", "snr_db", "range_m", "source"]
-    for row, object_, (header, detection) in zip(rows, listed, wanted):
-        assert int(row["window"]) == object_["window"] == header["window"]
-        for utc in (row["utc"], object_["utc"]):
-            ns = int(np.datetime64(utc.rstrip("Z"), "ns").astype(int))
-            assert abs(ns - header["utc_ns"]) < 1000, (utc, header["utc_ns"])
-        for name, value in detection.items():
-            assert object_[name] == value, name
-            if name in row and value is None:
-                assert row[name] == "", (name, row[name])
-            elif name in row and name != "source":
-                assert abs(float(row[name]) - value) <= 1e-6 * max(1, abs(value)), (name, row[name], value)
-        assert row["source"] == detection["source"] and abs(float(row["time_s"]) - header["sample_index"] / FS_HZ) < 1e-6
+    rows = listed_rows(out, "contacts", wanted)
+    assert len(rows) > 20 and list(rows[0]) == [
+        "utc", "window", "az_deg", "level_db", "snr_db", "range_m", "source", "time_s", "bearing_deg", "mirror_deg", "width_deg",
+        "contact", "bearing_sigma_deg", "bearing_reference"], rows[:1]
+    for row, (_, detection) in zip(rows, wanted):
+        check_cells(row, {name: name for name in detection if name in row}, detection)
+
+
+OF_TRACK = ("number", "state", "existence", "az_deg", "snr_db", "age_s", "unheard_s", "contact", "rests_on")
+OF_BEARING = ("bearing_deg", "bearing_sigma_deg", "rate_deg_per_min", "rate_sigma_deg_per_min", "side", "probability")
+
+
+def check_tracks(out, headers):
+    """Returns the rows."""
+    wanted = [(h, t) for h in headers for t in h["tracks"]]
+    rows = listed_rows(out, "tracks", wanted)
+    columns = (out / "tracks.csv").read_text().splitlines()[0].split(",")
+    assert set(columns) == {"utc", "window", "time_s", "bearing_reference", *OF_TRACK, *OF_BEARING,
+                            *(f"mirror_{name}" for name in OF_BEARING)} and len(columns) == 25, columns
+    for row, (_, track) in zip(rows, wanted):
+        check_cells(row, {name: name for name in OF_TRACK}, track)
+        for place, before in enumerate(("", "mirror_")):
+            bearing = dict(enumerate(track["bearings"])).get(place, dict.fromkeys(OF_BEARING))
+            check_cells(row, {name: before + name for name in OF_BEARING}, bearing)
+    check_debrief((out / "tracks.rep").read_text().splitlines(), wanted)
+    return rows
+
+
+def check_debrief(lines, wanted):
+    """Fields in the order in which Debrief's class ImportSensor2 reads them."""
+    wanted = [(h, t) for h, t in wanted if t["state"] == "confirmed" and t["contact"] is not None
+              and h["utc_ns"] and h["bearing_reference"] == "true"]
+    assert len(lines) == len(wanted), (lines[:1], len(lines), len(wanted))
+    for line, (header, track) in zip(lines, wanted):
+        fields, comment = shlex.split(line.split(" // ")[0]), line.split(" // ")[1]
+        assert comment == f"sigma {track['bearings'][0]['bearing_sigma_deg']:.3f} deg", (line, track)
+        kind, date, time_, host, symbology, position, *bearings, frequency, range_, sensor, label = fields
+        assert (kind, position, frequency, range_) == (";SENSOR2:", "NULL", "NULL", "NULL") and len(bearings) == 2, line
+        assert host == header["array"] and sensor == f"track_{track['number']}" and label == str(track["number"]), line
+        assert len(symbology) == 2 and symbology[0] == "@" and "A" <= symbology[1] <= "K", line
+        text = f"{date[:4]}-{date[4:6]}-{date[6:]}T{time_[:2]}:{time_[2:4]}:{time_[4:]}"
+        assert len(date) == 8 and len(time_) == 10, line
+        assert abs(int(np.datetime64(text, "ns").astype(int)) - header["utc_middle_ns"]) <= 500000, (line, header["utc_middle_ns"])
+        for place, field in enumerate(bearings):
+            if place < len(track["bearings"]):
+                beside = float(field) - track["bearings"][place]["bearing_deg"]
+                assert 0 <= float(field) < 360 and abs((beside + 180) % 360 - 180) < 0.000501, (line, track)
+            else:
+                assert field == "NULL", line
+
+
+def tracks_of(folder, name, config, samples, *options):
+    """The rows, and the lines for Debrief."""
+    out = folder / name
+    expect(name, process(folder, wav(folder / f"{name}.wav", samples), "-c", config_in(folder, config), "-o", out, "--messages",
+                         "--no-pictures", *options), 0)
+    headers = [json.loads(header) for topic, header, _ in kept_messages(out / "messages.sonar-spectra") if topic == b"tracks"]
+    return check_tracks(out, headers), (out / "tracks.rep").read_text().splitlines()
+
+
+def try_tracks(folder):
+    """Of a line with both sides, of an array without sides; without heading, date, contacts or the topic."""
+    dated = ("--utc", "2026-12-31T23:59:50Z")
+    rows, lines = tracks_of(folder, "line", CONFIG.replace("test-line", "my line"), sea(20), *dated)
+    tone = [row for row in rows if abs(float(row["az_deg"]) - 60) < 8 and row["state"] == "confirmed"]
+    assert len(tone) > 100 and len({row["number"] for row in tone}) == 1, "the number lasts"
+    last = tone[-1]
+    assert (last["side"], last["mirror_side"]) == ("starboard", "port"), last
+    assert abs(float(last["bearing_deg"]) - 80) < 3 and abs(float(last["mirror_bearing_deg"]) - 320) < 3, last
+    assert any(";SENSOR2: 20270101 0000" in line and '"my line"' in line for line in lines) and len(lines) > 100
+    ring = np.array([(0.9 * np.cos(a), 0.9 * np.sin(a)) for a in np.radians(60) * np.arange(SENSORS)])
+    positions = ", ".join(f"[{x:.6f}, {y:.6f}, 0]" for x, y in ring)
+    flat = CONFIG.replace(f"{{line: {{sensors: {SENSORS}, spacing_m: 0.75}}}}", f"{{positions: {{list: [{positions}]}}}}")
+    rows, lines = tracks_of(folder, "ring", flat, sea(10, at=ring), *dated)
+    assert len(lines) > 30 and all(row["mirror_bearing_deg"] == row["side"] == "" for row in rows)
+    assert abs(float(rows[-1]["bearing_deg"]) - 80) < 3, rows[-1]
+    rows, lines = tracks_of(folder, "headless", CONFIG.replace(", heading_deg: 20", ""), sea(10), *dated)
+    assert rows and not lines and {row["bearing_reference"] for row in rows} == {"array"}
+    rows, lines = tracks_of(folder, "undated", CONFIG, sea(10))
+    assert rows and not lines and not any(row["utc"] for row in rows)
+    rows, lines = tracks_of(folder, "empty", CONFIG.replace("threshold_db: 3", "threshold_db: 40"), sea(3), *dated)
+    assert not rows and not lines and json.loads((folder / "empty/tracks.json").read_text()) == []
+    config = config_in(folder, CONFIG.replace("output: {", "output: {topics: [cbf.azimuth, detections], "))
+    expect("no tracks", process(folder, folder / "line.wav", "-c", config, "-o", "none", "--no-pictures"), 0)
+    assert {path.name for path in (folder / "none").iterdir()} == {"spectra.h5", "contacts.csv", "contacts.json"}
+    (folder / "there").mkdir()
+    (folder / "there/tracks.json").write_text("mine")
+    expect("there already", process(folder, folder / "line.wav", "-c", config_in(folder), "-o", "there"), 2, "there/tracks.json")
+    assert [path.name for path in (folder / "there").iterdir()] == ["tracks.json"], "what it made is removed, and only that"
 
 
 def try_mistakes(folder):
@@ -400,7 +504,7 @@ def try_example(folder):
     answer = process(folder, "--example", "here")
     expect("example", answer, 0, "sonar-process here/", "--config here/array.yaml", "contacts")
     made = {path.name for path in (folder / "here/results").iterdir()}
-    assert {"spectra.h5", "contacts.csv", "contacts.json"} <= made, made
+    assert {"spectra.h5", "contacts.csv", "contacts.json", "tracks.csv", "tracks.json", "tracks.rep"} <= made, made
     try:
         import matplotlib  # noqa: F401
     except ImportError:

@@ -58,7 +58,7 @@ static const char usage[] =
     "are of the same time, and the channels of each are behind those of the one before.\n"
     "Everything is computed as sonard would, as fast as all processors can. Results, in a\n"
     "folder: bearing-time record and lofargram (spectra.h5 and pictures), contacts.csv,\n"
-    "contacts.json\n"
+    "contacts.json, tracks.csv, tracks.json, and tracks.rep for Debrief\n"
     "  -c, --config FILE   the array's configuration, as for sonard\n"
     "  -o, --out FOLDER    of the results; default: the first FILE's name with -results\n"
     "      --side-by-side  recordings of the same time, in the order of the array's channels\n"

@@ -14,14 +14,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "contacts.h"
 #include "core/core.h"
 #include "record/record.h"
 #include "surfaces.h"
+#include "table.h"
 
 /* Kept in any case, as far as output.topics has them; the lofargram is a part of cbf.lofar. */
 static const uint32_t usual = SONAR_WANT(SONAR_CBF_AZIMUTH) | SONAR_WANT(SONAR_MVDR_AZIMUTH) |
-                              SONAR_WANT(SONAR_CBF_LOFAR) | SONAR_WANT(SONAR_DETECTIONS);
+                              SONAR_WANT(SONAR_CBF_LOFAR) | SONAR_WANT(SONAR_DETECTIONS) |
+                              SONAR_WANT(SONAR_TRACKS);
 
 enum { FLUSH_S = 5 };
 
@@ -29,9 +30,9 @@ struct results {
     results_spec spec;
     char path[2][PATH_MAX]; /* of spectra.h5 and of the messages */
     sonar_output_tap tap;
-    contacts *contacts;
-    surfaces *surfaces; /* NULL: a build without HDF5 */
-    FILE *messages;     /* NULL: not wanted */
+    table *table[SONAR_SURFACES]; /* NULL: no list, or not wanted */
+    surfaces *surfaces;           /* NULL: a build without HDF5 */
+    FILE *messages;               /* NULL: not wanted */
     int64_t flushed_ns;
     float *column; /* [bin] of the lofargram */
     size_t bins;
@@ -160,11 +161,11 @@ static sonar_code keep(results *r, sonar_surface surface, const char *text, cons
     note_window(r, window, sample);
     const double time_s = ((double)sample - (double)r->first_sample) / r->spec.config->fs_hz;
     sonar_code code = SONAR_OK;
-    if (surface == SONAR_DETECTIONS) {
-        const contacts_window of = {window, utc_ns, time_s};
-        code = contacts_add(r->contacts, &of,
-                            cJSON_GetObjectItemCaseSensitive(header, "detections"), err);
-    } else if (!sonar_topic_is_list(surface)) { /* tracks are in the messages alone */
+    if (sonar_topic_is_list(surface)) {
+        const table_window of = {window, utc_ns, whole_of(text, "\"utc_middle_ns\":"), time_s,
+                                 header};
+        code = table_add(r->table[surface], &of, err);
+    } else {
         surfaces_row row = {.group = sonar_topic_name(surface),
                             .header = header,
                             .data = data,
@@ -211,7 +212,9 @@ static void look_at_clock(void *ctx) {
     if (now_ns - r->flushed_ns < (int64_t)FLUSH_S * 1000000000)
         return;
     r->flushed_ns = now_ns;
-    contacts_flush(r->contacts);
+    for (size_t i = 0; i < SONAR_SURFACES; i++)
+        if (r->table[i])
+            table_flush(r->table[i]);
     if (r->messages)
         fflush(r->messages);
     if (r->surfaces && surfaces_flush(r->surfaces, &err))
@@ -239,6 +242,15 @@ static sonar_code open_surfaces(results *r, sonar_error *err) {
     return SONAR_OK;
 }
 
+static sonar_code open_tables(results *r, sonar_error *err) {
+    const uint32_t topics = wanted(r);
+    sonar_code code = SONAR_OK;
+    for (sonar_surface i = 0; i < SONAR_SURFACES && !code; i++)
+        if (sonar_topic_is_list(i) && topics & SONAR_WANT(i))
+            code = table_open(r->spec.folder, i, &r->table[i], err);
+    return code;
+}
+
 sonar_code results_open(const results_spec *spec, results **made, sonar_error *err) {
     const bool made_folder = mkdir(spec->folder, 0777) == 0;
     if (!made_folder && errno != EEXIST)
@@ -254,7 +266,7 @@ sonar_code results_open(const results_spec *spec, results **made, sonar_error *e
     pthread_mutex_init(&r->lock, NULL);
     snprintf(r->path[0], PATH_MAX, "%s/spectra.h5", spec->folder);
     snprintf(r->path[1], PATH_MAX, "%s/messages.sonar-spectra", spec->folder);
-    sonar_code code = contacts_open(spec->folder, &r->contacts, err);
+    sonar_code code = open_tables(r, err);
     if (!code)
         code = open_surfaces(r, err);
     if (!code)
@@ -286,7 +298,7 @@ uint64_t results_windows(const results *r) {
 }
 
 uint64_t results_contacts(const results *r) {
-    return contacts_count(r->contacts);
+    return table_count(r->table[SONAR_DETECTIONS]);
 }
 
 bool results_spectra(const results *r) {
@@ -299,8 +311,9 @@ static void remove_all(const results *r) {
         unlink(r->path[1]);
     if (r->surfaces)
         unlink(r->path[0]);
-    if (r->contacts)
-        contacts_remove(r->spec.folder);
+    for (size_t i = 0; i < SONAR_SURFACES; i++)
+        if (r->table[i])
+            table_remove(r->table[i]);
     if (r->own_folder)
         rmdir(r->spec.folder);
 }
@@ -312,9 +325,11 @@ sonar_code results_close(results *r, sonar_error *err) {
         remove_all(r);
     sonar_code code = surfaces_close(r->surfaces, err);
     sonar_error second;
-    const sonar_code rows = contacts_close(r->contacts, code ? &second : err);
+    for (size_t i = 0; i < SONAR_SURFACES; i++) {
+        const sonar_code rows = table_close(r->table[i], code ? &second : err);
+        code = code ? code : rows;
+    }
     const bool whole = !r->messages || (!ferror(r->messages) & (fclose(r->messages) == 0));
-    code = code ? code : rows;
     if (!code && !whole)
         code = sonar_fail(err, SONAR_ESYS, r->path[1], "cannot write: %s", strerror(errno));
     pthread_mutex_destroy(&r->lock);

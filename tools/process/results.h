@@ -2,7 +2,8 @@
 /* What is kept of the messages that a pipeline publishes, in one folder:
  *
  *   spectra.h5               each topic's arrays over time (surfaces.h)
- *   contacts.csv, .json      the detections (contacts.h)
+ *   contacts.csv, .json      the detections, unless output.topics lacks them (table.h)
+ *   tracks.csv, .json, .rep  the tracks, in the same way
  *   messages.sonar-spectra   if wanted: every message as it was published (docs/recording.md)
  *
  * Made and closed by one thread; the tap is the output thread's. */
