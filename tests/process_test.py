@@ -52,12 +52,12 @@ runtime: {{threads: 1, backend: cpu}}
 LINE = np.array([((i - (SENSORS - 1) / 2) * 0.75, 0) for i in range(SENSORS)])
 
 
-def sea(seconds, seed=1, at=LINE):
+def sea(seconds, seed=1, at=LINE, tone=900):
     """Noise and a tone at 60 degrees to the right of the axis, 16 bits, [sample][channel]; sensors at (x, y)."""
     rng = np.random.default_rng(seed)
     t = np.arange(int(seconds * FS_HZ))[:, None] / FS_HZ
     late = at @ [np.cos(np.radians(60)), np.sin(np.radians(60))] / 1500
-    return np.rint(rng.standard_normal((len(t), SENSORS)) * 300 + 900 * np.sin(2 * np.pi * 700 * (t + late))).astype("<i2")
+    return np.rint(rng.standard_normal((len(t), SENSORS)) * 300 + tone * np.sin(2 * np.pi * 700 * (t + late))).astype("<i2")
 
 
 def wav(path, samples, fs_hz=FS_HZ):
@@ -300,7 +300,7 @@ def check_debrief(lines, wanted):
         assert comment == f"sigma {track['bearings'][0]['bearing_sigma_deg']:.3f} deg", (line, track)
         kind, date, time_, host, symbology, position, *bearings, frequency, range_, sensor, label = fields
         assert (kind, position, frequency, range_) == (";SENSOR2:", "NULL", "NULL", "NULL") and len(bearings) == 2, line
-        assert host == header["array"] and sensor == f"track_{track['number']}" and label == str(track["number"]), line
+        assert host == header["array"].replace('"', "_") and sensor == f"track_{track['number']}" and label == str(track["number"]), line
         assert len(symbology) == 2 and symbology[0] == "@" and "A" <= symbology[1] <= "K", line
         text = f"{date[:4]}-{date[4:6]}-{date[6:]}T{time_[:2]}:{time_[2:4]}:{time_[4:]}"
         assert len(date) == 8 and len(time_) == 10, line
@@ -325,9 +325,12 @@ def tracks_of(folder, name, config, samples, *options):
 def try_tracks(folder):
     """Of a line with both sides, of an array without sides; without heading, date, contacts or the topic."""
     dated = ("--utc", "2026-12-31T23:59:50Z")
-    rows, lines = tracks_of(folder, "line", CONFIG.replace("test-line", "my line"), sea(20), *dated)
+    samples = sea(20)
+    samples[10 * FS_HZ:11 * FS_HZ] = sea(1, 2, tone=0)
+    rows, lines = tracks_of(folder, "line", CONFIG.replace("test-line", "my line"), samples, *dated)
     tone = [row for row in rows if abs(float(row["az_deg"]) - 60) < 8 and row["state"] == "confirmed"]
     assert len(tone) > 100 and len({row["number"] for row in tone}) == 1, "the number lasts"
+    assert any(row["contact"] == "" for row in tone), "a window in which it was not heard"
     last = tone[-1]
     assert (last["side"], last["mirror_side"]) == ("starboard", "port"), last
     assert abs(float(last["bearing_deg"]) - 80) < 3 and abs(float(last["mirror_bearing_deg"]) - 320) < 3, last
@@ -335,6 +338,7 @@ def try_tracks(folder):
     ring = np.array([(0.9 * np.cos(a), 0.9 * np.sin(a)) for a in np.radians(60) * np.arange(SENSORS)])
     positions = ", ".join(f"[{x:.6f}, {y:.6f}, 0]" for x, y in ring)
     flat = CONFIG.replace(f"{{line: {{sensors: {SENSORS}, spacing_m: 0.75}}}}", f"{{positions: {{list: [{positions}]}}}}")
+    flat = flat.replace("test-line", "'a \"ring\"'")
     rows, lines = tracks_of(folder, "ring", flat, sea(10, at=ring), *dated)
     assert len(lines) > 30 and all(row["mirror_bearing_deg"] == row["side"] == "" for row in rows)
     assert abs(float(rows[-1]["bearing_deg"]) - 80) < 3, rows[-1]
