@@ -3,11 +3,16 @@
 #ifndef SONAR_TRACKS_STATE_H
 #define SONAR_TRACKS_STATE_H
 
+#include <math.h>
+
 #include "analysis/tracks/associate.h"
 #include "analysis/tracks/filter.h"
 #include "analysis/tracks/tracks.h"
 
 enum { SONAR_TRACKS_SOURCES = 2, SONAR_TRACKS_SIDES = 2 };
+#define SONAR_TRACKS_RADIANS     (M_PI / 180)
+#define SONAR_TRACKS_DETECTED    0.8  /* probability that a contact that is heard has a plot */
+#define SONAR_TRACKS_MOVED_BEAMS 0.05 /* what neighbours and reflections move a plot */
 
 struct side {
     sonar_bearing is;
@@ -31,7 +36,8 @@ struct follow {
 struct plot {
     const sonar_detection *row;
     sonar_bearing_plot is;
-    double density; /* of false plots there, per unit of the place */
+    double density;       /* of false plots there, per unit of the place */
+    double declared_rad2; /* variance of its bearing beyond that by noise */
     double fresh;
     bool image, left_out;
 };
@@ -53,5 +59,20 @@ struct sonar_tracks {
     sonar_association association;
     sonar_associate *associate;
 };
+
+static inline double sonar_tracks_existence(const struct follow *f) {
+    return f->heard + f->unheard;
+}
+
+static inline struct side *sonar_tracks_likelier(struct follow *f) {
+    return &f->side[f->sides == 2 && f->side[1].weight > f->side[0].weight];
+}
+
+/* The steps of a window, in this order: how each beamformer measured; the plots; their weights in
+ * the association; what they say of each track. */
+void sonar_tracks_look_at(sonar_tracks *s, const sonar_tracks_window *w);
+void sonar_tracks_gather_plots(sonar_tracks *s, const sonar_tracks_window *w);
+void sonar_tracks_weigh(sonar_tracks *s, bool cbf);
+void sonar_tracks_update(sonar_tracks *s);
 
 #endif
