@@ -38,7 +38,7 @@ enum { CHANNELS = 4, FRAME = 256, PAYLOAD = CHANNELS * FRAME * 4, CROWD = 1300 }
 /* Memory that the daemon may hold above its idle state (docs/threats.md): malloc keeps this much
  * freed memory (sonar_keep_freed_memory), and a crowd of 1024 leaves 40 MiB. */
 enum { TOPIC = 120 }; /* bytes, nearly the longest that is accepted */
-enum { MIB = 1 << 20, GROWTH_MOST = 256 * MIB, PATIENCE_MS = 300000 };
+enum { MIB = 1 << 20, GROWTH_MOST = 256 * MIB, PATIENCE_MS = 60000 };
 
 #ifdef __SANITIZE_ADDRESS__
 enum { INSTRUMENTED = 1 }; /* freed memory is kept for later checks */
