@@ -161,6 +161,7 @@ float sonar_median(float *value, size_t n);
 
 /* ---- arithmetic ------------------------------------------------------------------------------ */
 
+#define SONAR_RADIANS (M_PI / 180.0) /* of a degree */
 /* The same direction as an angle in [0, 360) deg; NaN stays NaN. */
 double sonar_modulo_turn(double deg);
 

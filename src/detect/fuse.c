@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "detect/fuse.h"
 
-#include "detect/angle.h"
+#include "manifold/angle.h"
 #include "manifold/bearings.h"
 
 static const double same_beams = 0.5;

@@ -165,7 +165,7 @@ static void delays(const sonar_pattern *p, sonar_point place, double *tau_s) {
 }
 
 static double cosine(double az_deg) {
-    return cos(az_deg * (M_PI / 180));
+    return cos(az_deg * SONAR_RADIANS);
 }
 
 static kept *place_for(const sonar_pattern *p, sonar_point of, sonar_point at, double blur) {

@@ -5,7 +5,7 @@
 
 #include "detect/detect.h"
 
-#include "detect/angle.h"
+#include "manifold/angle.h"
 #include "detect/pattern.h"
 
 #define SONAR_FIRST_SIDELOBE_BEAMS 1.614

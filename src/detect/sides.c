@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "core/core.h"
-#include "detect/angle.h"
+#include "manifold/angle.h"
 #include "manifold/bearings.h"
 
 enum { WINDOWS = SONAR_SIDES_WINDOWS, FOLLOWED = WINDOWS / 4 };

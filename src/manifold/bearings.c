@@ -9,8 +9,6 @@
 
 enum { TAPS = 4, PER_STEP = 3 };
 
-static const double RADIANS = 3.14159265358979323846 / 180;
-
 /* The directions and weights that one bearing is interpolated from. */
 struct reading {
     uint32_t at[TAPS]; /* directions */
@@ -76,16 +74,16 @@ sonar_interpolation sonar_bearings_interpolation(const sonar_bearings *bearings)
 /* ---- where to read --------------------------------------------------------------------------- */
 
 double sonar_cone_cosine(const sonar_scan *scan, double beside_deg) {
-    return cos((beside_deg - scan->axis_az_deg) * RADIANS) *
-           cos(scan->axis_depression_deg * RADIANS);
+    return cos((beside_deg - scan->axis_az_deg) * SONAR_RADIANS) *
+           cos(scan->axis_depression_deg * SONAR_RADIANS);
 }
 
 /* Angle from the axis, in degrees, to one side or the other. */
 static double beside(double az_deg, double axis_depression_deg, double slack) {
     if (axis_depression_deg == 0)
         return az_deg; /* exact, even at endfire */
-    const double cosine = cos(az_deg * RADIANS) / cos(axis_depression_deg * RADIANS);
-    return fabs(cosine) <= 1 + slack ? acos(fmin(fmax(cosine, -1), 1)) / RADIANS : NAN;
+    const double cosine = cos(az_deg * SONAR_RADIANS) / cos(axis_depression_deg * SONAR_RADIANS);
+    return fabs(cosine) <= 1 + slack ? acos(fmin(fmax(cosine, -1), 1)) / SONAR_RADIANS : NAN;
 }
 
 void sonar_cone_bearings(double axis_deg, double axis_depression_deg, double az_deg, double slack,
@@ -99,12 +97,12 @@ void sonar_cone_bearings(double axis_deg, double axis_depression_deg, double az_
 static double scan_angle(const sonar_scan *scan, double beside_deg) {
     if (!scan->cone)
         return sonar_modulo_turn(beside_deg);
-    return acos(fmin(fmax(sonar_cone_cosine(scan, beside_deg), -1), 1)) / RADIANS;
+    return acos(fmin(fmax(sonar_cone_cosine(scan, beside_deg), -1), 1)) / SONAR_RADIANS;
 }
 
 /* Coordinate for the interpolation: beams of a line are equally wide in the cosine. */
 static double coordinate(const sonar_scan *scan, double az_deg) {
-    return scan->cone ? -cos(az_deg * RADIANS) : az_deg;
+    return scan->cone ? -cos(az_deg * SONAR_RADIANS) : az_deg;
 }
 
 static struct reading read_one(const sonar_scan *scan, ptrdiff_t direction) {

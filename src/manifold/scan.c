@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double DEGREE = 3.14159265358979323846 / 180;
-
 /* -3 dB width, in cosine, of a uniform line one wavelength long. Directions 0.3 of it apart lose
  * less than 0.3 dB between two of them. */
 static const double WIDTH = 0.886, FINENESS = 0.3;
@@ -33,9 +31,9 @@ static double cosine_width(const sonar_scan_spec *spec, const sonar_geometry *ge
 static double beam_width_deg(const sonar_scan_spec *spec, const sonar_geometry *geometry) {
     const double half = cosine_width(spec, geometry) / 2;
     if (geometry->extent == SONAR_EXTENT_LINE)
-        return half < 1 ? 2 * asin(half) / DEGREE : 180;
-    const double chord = 2 * cos(spec->depression_deg * DEGREE);
-    return half < chord ? 4 * asin(half / chord) / DEGREE : 360;
+        return half < 1 ? 2 * asin(half) / SONAR_RADIANS : 180;
+    const double chord = 2 * cos(spec->depression_deg * SONAR_RADIANS);
+    return half < chord ? 4 * asin(half / chord) / SONAR_RADIANS : 360;
 }
 
 /* Perpendicular to the axis: horizontal, to its right seen from above; +x for a vertical line. */
@@ -45,21 +43,21 @@ static void frame_of_cone(const double axis[3], sonar_scan *scan) {
     scan->perp[0] = level > 1e-9 ? -axis[1] / level + 0.0 : 1;
     scan->perp[1] = level > 1e-9 ? axis[0] / level : 0;
     scan->axis_az_deg =
-        level > VERTICAL ? sonar_modulo_turn(atan2(axis[1], axis[0]) / DEGREE) : NAN;
-    scan->axis_depression_deg = atan2(axis[2], level) / DEGREE;
+        level > VERTICAL ? sonar_modulo_turn(atan2(axis[1], axis[0]) / SONAR_RADIANS) : NAN;
+    scan->axis_depression_deg = atan2(axis[2], level) / SONAR_RADIANS;
 }
 
 void sonar_scan_unit(const sonar_scan *scan, double az_deg, double u[3]) {
-    const double c = cos(az_deg * DEGREE), s = sin(az_deg * DEGREE);
+    const double c = cos(az_deg * SONAR_RADIANS), s = sin(az_deg * SONAR_RADIANS);
     if (scan->cone) {
         for (int i = 0; i < 3; i++)
             u[i] = c * scan->axis[i] + s * scan->perp[i];
         return;
     }
-    const double level = cos(scan->depression_deg * DEGREE);
+    const double level = cos(scan->depression_deg * SONAR_RADIANS);
     u[0] = c * level;
     u[1] = s * level;
-    u[2] = sin(scan->depression_deg * DEGREE);
+    u[2] = sin(scan->depression_deg * SONAR_RADIANS);
 }
 
 /* If the scan goes once around, the first direction is not counted again at the end. */
@@ -94,7 +92,7 @@ static double direction(const sonar_scan_spec *spec, const sonar_scan *scan, siz
         return 360 * (double)i / (double)scan->count;
     if (i + 1 == scan->count)
         return 180; /* acos(-1) in degrees need not be exactly 180 */
-    return acos(1 - 2 * (double)i / (double)(scan->count - 1)) / DEGREE;
+    return acos(1 - 2 * (double)i / (double)(scan->count - 1)) / SONAR_RADIANS;
 }
 
 static sonar_code check(const sonar_scan_spec *spec, bool cone, sonar_error *err) {

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-static const double DEGREE = 3.14159265358979323846 / 180;
+#include "core/core.h"
 
 static double mean(size_t n, const double *values, size_t stride) {
     double sum = 0;
@@ -20,12 +20,12 @@ double sonar_shape_heading(size_t sensors, const double *position_m, const doubl
         north += (position_m[3 * k] - middle_m) * north_m[k];
         east += (position_m[3 * k] - middle_m) * east_m[k];
     }
-    return hypot(north, east) > 1e-9 ? atan2(east, north) / DEGREE : NAN;
+    return hypot(north, east) > 1e-9 ? atan2(east, north) / SONAR_RADIANS : NAN;
 }
 
 void sonar_shape_place(size_t sensors, const double *position_m, const double *north_m,
                        const double *east_m, double heading_deg, double *shape_m) {
-    const double c = cos(heading_deg * DEGREE), s = sin(heading_deg * DEGREE);
+    const double c = cos(heading_deg * SONAR_RADIANS), s = sin(heading_deg * SONAR_RADIANS);
     const double x_m = mean(sensors, position_m, 3), north = mean(sensors, north_m, 1),
                  east = mean(sensors, east_m, 1);
     for (size_t k = 0; k < sensors; k++) {

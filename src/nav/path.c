@@ -3,10 +3,10 @@
 
 #include <math.h>
 
+#include "core/core.h"
+
 /* Number of oldest points that are not read, because they may be replaced meanwhile. */
 enum { SPARE = 256 };
-
-static const double DEGREE = 3.14159265358979323846 / 180;
 
 static sonar_path_point point_at(const sonar_path *path, size_t i) {
     i %= SONAR_PATH_POINTS;
@@ -47,8 +47,8 @@ void sonar_path_begin(sonar_path *path, int64_t utc_ns, double heading_deg) {
 
 static sonar_path_point moved(sonar_path_point from, double distance_m, double way_deg) {
     from.along_m += distance_m;
-    from.north_m += distance_m * cos(way_deg * DEGREE);
-    from.east_m += distance_m * sin(way_deg * DEGREE);
+    from.north_m += distance_m * cos(way_deg * SONAR_RADIANS);
+    from.east_m += distance_m * sin(way_deg * SONAR_RADIANS);
     return from;
 }
 
@@ -87,6 +87,20 @@ static sonar_path_point between(sonar_path_point a, sonar_path_point b, double s
     return a;
 }
 
+/* The two neighbours between which the path passes that time or that length, whichever is first. */
+static struct stored neighbours(const sonar_path *path, struct stored s, int64_t utc_ns,
+                                double along_m) {
+    while (s.end - s.first > 2) {
+        const size_t middle = s.first + (s.end - s.first) / 2;
+        const sonar_path_point at = point_at(path, middle);
+        if (at.utc_ns <= utc_ns && at.along_m <= along_m)
+            s.first = middle;
+        else
+            s.end = middle + 1;
+    }
+    return s;
+}
+
 static sonar_path_point at_time(const sonar_path *path, struct stored s, int64_t utc_ns) {
     const sonar_path_point newest = point_at(path, s.end - 1), oldest = point_at(path, s.first);
     if (utc_ns >= newest.utc_ns)
@@ -95,13 +109,7 @@ static sonar_path_point at_time(const sonar_path *path, struct stored s, int64_t
                      newest.heading_deg);
     if (utc_ns <= oldest.utc_ns)
         return oldest;
-    while (s.end - s.first > 2) { /* the time lies between the first and the last */
-        const size_t middle = s.first + (s.end - s.first) / 2;
-        if (point_at(path, middle).utc_ns <= utc_ns)
-            s.first = middle;
-        else
-            s.end = middle + 1;
-    }
+    s = neighbours(path, s, utc_ns, INFINITY);
     const sonar_path_point a = point_at(path, s.first), b = point_at(path, s.end - 1);
     return between(a, b, (double)(utc_ns - a.utc_ns) / fmax((double)(b.utc_ns - a.utc_ns), 1));
 }
@@ -112,13 +120,7 @@ static sonar_path_point at_length(const sonar_path *path, struct stored s, doubl
         return moved(newest, along_m - newest.along_m, newest.heading_deg);
     if (along_m <= oldest.along_m)
         return moved(oldest, along_m - oldest.along_m, oldest.heading_deg);
-    while (s.end - s.first > 2) {
-        const size_t middle = s.first + (s.end - s.first) / 2;
-        if (point_at(path, middle).along_m <= along_m)
-            s.first = middle;
-        else
-            s.end = middle + 1;
-    }
+    s = neighbours(path, s, INT64_MAX, along_m);
     const sonar_path_point a = point_at(path, s.first), b = point_at(path, s.end - 1);
     return between(a, b, (along_m - a.along_m) / fmax(b.along_m - a.along_m, 1e-9));
 }

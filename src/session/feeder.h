@@ -24,7 +24,7 @@ typedef struct sonar_feeder {
 /* Waits until the frame is taken. Errors are those of look and of sonar_pipeline_tick. */
 sonar_code sonar_feeder_frame(sonar_feeder *feeder, const void *header, size_t header_bytes,
                               const void *payload, size_t payload_bytes, sonar_error *err);
-/* Between two frames: so many more samples of each channel were fed, or are missing. */
+/* Call between two frames: each channel had `samples` more samples, fed or missing. */
 sonar_code sonar_feeder_advance(sonar_feeder *feeder, uint64_t samples, sonar_error *err);
 /* No frame follows: waits until all windows are processed. */
 sonar_code sonar_feeder_finish(sonar_feeder *feeder, sonar_error *err);

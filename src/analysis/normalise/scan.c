@@ -4,7 +4,7 @@
 
 #include "analysis/normalise/normalise.h"
 #include "core/core.h"
-#include "detect/angle.h"
+#include "manifold/angle.h"
 
 sonar_code sonar_normalise_create_for(const sonar_scan *scan, sonar_normalise **made,
                                       sonar_error *err) {

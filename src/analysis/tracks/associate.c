@@ -101,8 +101,8 @@ static double count_events(const sonar_associate *s, const sonar_association *a)
     return events;
 }
 
-/* Leaves out, of a cluster with too many events, plots that are so unlikely and pairs that are told
- * apart so often. */
+/* Leaves out of a cluster plots whose weight is below `unlikely` times that of no plot, and pairs
+ * that are less probably together than `together`. */
 static void thin(const sonar_associate *s, sonar_association *a, double unlikely, double together) {
     for (size_t m = 0; m < s->members; m++)
         for (size_t j = 0; j < a->plots; j++)

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "analysis/tracks/state.h"
+#include "manifold/angle.h"
 
 /* What neighbours and reflections move a plot, beyond its own error; of plots without one. In beam
  * widths. */
@@ -12,14 +13,13 @@ static const double drawn_at_beam = 0.15, drawn_most = 1;
 static const double joint_beams = 1.5; /* so near are two contacts that MVDR alone tells apart */
 
 static double beam_of(const sonar_scan *scan) {
-    const double width = scan->beam_width_deg;
-    return (width > 0 && width < 360 ? width : 360) * SONAR_TRACKS_RADIANS;
+    return sonar_beam_deg(scan) * SONAR_RADIANS;
 }
 
 /* How far places reach. */
 static double extent_of(const sonar_scan *scan) {
-    const double first = scan->az_deg[0] * SONAR_TRACKS_RADIANS,
-                 last = scan->az_deg[scan->count - 1] * SONAR_TRACKS_RADIANS;
+    const double first = scan->az_deg[0] * SONAR_RADIANS,
+                 last = scan->az_deg[scan->count - 1] * SONAR_RADIANS;
     if (scan->cone)
         return fmax(fabs(cos(first) - cos(last)), beam_of(scan));
     return scan->wraps ? 2 * M_PI : fmax(last - first, beam_of(scan));
@@ -35,9 +35,9 @@ void sonar_tracks_look_at(sonar_tracks *s, const sonar_tracks_window *w) {
         const double axis_deg = of->scan->cone ? of->scan->axis_az_deg : 0;
         s->look[i] = (sonar_bearing_look){
             .cone = of->scan->cone,
-            .axis_rad = (heading_deg + axis_deg) * SONAR_TRACKS_RADIANS,
+            .axis_rad = (heading_deg + axis_deg) * SONAR_RADIANS,
             .cos_depression =
-                of->scan->cone ? cos(of->scan->axis_depression_deg * SONAR_TRACKS_RADIANS) : 1,
+                of->scan->cone ? cos(of->scan->axis_depression_deg * SONAR_RADIANS) : 1,
             .lag_s = of->lag_s};
         s->beam[i] = beam_of(of->scan);
     }
@@ -52,7 +52,7 @@ static bool is_usable(const sonar_tracks_window *w, const sonar_detection *row) 
  * same peak (`joint`), so that this row says little. */
 static double drawn_beams(const sonar_tracks *s, const sonar_tracks_window *w,
                           const sonar_detection *row, bool *joint) {
-    const double beam = s->beam[row->source], az = row->az_deg * SONAR_TRACKS_RADIANS;
+    const double beam = s->beam[row->source], az = row->az_deg * SONAR_RADIANS;
     double sum = 0;
     *joint = false;
     for (size_t i = 0; i < w->detections && row->source == SONAR_FROM_CBF; i++) {
@@ -61,7 +61,7 @@ static double drawn_beams(const sonar_tracks *s, const sonar_tracks_window *w,
                            other->rests_on & 1u << SONAR_FROM_CBF; /* its other row counts */
         if (other->contact == row->contact || again || !is_usable(w, other))
             continue;
-        const double there = other->az_deg * SONAR_TRACKS_RADIANS;
+        const double there = other->az_deg * SONAR_RADIANS;
         const double apart =
             w->of[row->source].scan->cone ? cos(there) - cos(az) : remainder(there - az, 2 * M_PI);
         const double beams = fabs(apart) / beam, louder = other->power / row->power;
@@ -74,7 +74,7 @@ static double drawn_beams(const sonar_tracks *s, const sonar_tracks_window *w,
 
 /* The variance that the row's bearing has beyond that by noise. */
 static double declared_rad2(const sonar_detection *row, double place, const sonar_bearing_look *l) {
-    const double sigma = row->bearing_sigma_deg * SONAR_TRACKS_RADIANS, u = place;
+    const double sigma = row->bearing_sigma_deg * SONAR_RADIANS, u = place;
     const double slope2 = l->cone ? l->cos_depression * l->cos_depression - u * u : 1;
     const double noise = row->sigma * row->sigma / fmax(slope2, 0);
     return isfinite(sigma) ? fmax(sigma * sigma - noise, 0) : 0;
@@ -83,7 +83,7 @@ static double declared_rad2(const sonar_detection *row, double place, const sona
 static struct plot make_plot(const sonar_tracks *s, const sonar_tracks_window *w,
                              const sonar_detection *row) {
     const sonar_tracks_look *of = &w->of[row->source];
-    const double beam = s->beam[row->source], az = row->az_deg * SONAR_TRACKS_RADIANS;
+    const double beam = s->beam[row->source], az = row->az_deg * SONAR_RADIANS;
     const double own = isfinite(row->sigma) ? row->sigma : unknown_beams * beam;
     bool joint;
     const double drawn = drawn_beams(s, w, row, &joint), moved = hypot(moved_beams, drawn) * beam;

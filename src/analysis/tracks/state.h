@@ -3,14 +3,11 @@
 #ifndef SONAR_TRACKS_STATE_H
 #define SONAR_TRACKS_STATE_H
 
-#include <math.h>
-
 #include "analysis/tracks/associate.h"
 #include "analysis/tracks/filter.h"
 #include "analysis/tracks/tracks.h"
 
 enum { SONAR_TRACKS_SOURCES = 2, SONAR_TRACKS_SIDES = 2 };
-#define SONAR_TRACKS_RADIANS     (M_PI / 180)
 #define SONAR_TRACKS_DETECTED    0.8  /* probability that a contact that is heard has a plot */
 #define SONAR_TRACKS_MOVED_BEAMS 0.05 /* what neighbours and reflections move a plot */
 
@@ -66,6 +63,14 @@ static inline double sonar_tracks_existence(const struct follow *f) {
 
 static inline struct side *sonar_tracks_likelier(struct follow *f) {
     return &f->side[f->sides == 2 && f->side[1].weight > f->side[0].weight];
+}
+
+/* Density of the plot under the track, by its sides. */
+static inline double sonar_tracks_density(const sonar_tracks *s, size_t t, size_t plot) {
+    double density = 0;
+    for (size_t i = 0; i < s->track[t].sides; i++)
+        density += s->track[t].side[i].weight * s->likelihood[t][i][plot];
+    return density;
 }
 
 /* The steps of a window, in this order: how each beamformer measured; the plots; their weights in

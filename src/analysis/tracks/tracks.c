@@ -51,7 +51,7 @@ static void turn_frame(sonar_tracks *s, const sonar_tracks_window *w) {
     const bool is_true = isfinite(heading_deg);
     if (is_true)
         s->heading_deg = heading_deg;
-    const double by_rad = (is_true - s->is_true) * s->heading_deg * SONAR_TRACKS_RADIANS;
+    const double by_rad = (is_true - s->is_true) * s->heading_deg * SONAR_RADIANS;
     for (size_t t = 0; t < s->count && by_rad != 0; t++)
         for (size_t i = 0; i < s->track[t].sides; i++)
             s->track[t].side[i].is.at_rad += by_rad;
@@ -148,11 +148,11 @@ static sonar_track_bearing tell_side(const sonar_tracks *s, const struct follow 
     const sonar_bearing_look *l = &s->look[SONAR_FROM_CBF];
     const bool right = sin(b->at_rad - l->axis_rad) >= 0;
     const double largest = 2 * M_PI / sqrt(12); /* of a bearing that is not known at all */
-    return (sonar_track_bearing){.deg = sonar_modulo_turn(b->at_rad / SONAR_TRACKS_RADIANS),
-                                 .rate_dpm = 60 * b->rate_radps / SONAR_TRACKS_RADIANS,
+    return (sonar_track_bearing){.deg = sonar_modulo_turn(b->at_rad / SONAR_RADIANS),
+                                 .rate_dpm = 60 * b->rate_radps / SONAR_RADIANS,
                                  .sigma_deg = fmin(sqrt(b->var_at + f->declared_rad2), largest) /
-                                              SONAR_TRACKS_RADIANS,
-                                 .rate_sigma_dpm = 60 * sqrt(b->var_rate) / SONAR_TRACKS_RADIANS,
+                                              SONAR_RADIANS,
+                                 .rate_sigma_dpm = 60 * sqrt(b->var_rate) / SONAR_RADIANS,
                                  .correlation = b->var_both / sqrt(b->var_at * b->var_rate),
                                  .probability = side->weight,
                                  .side = !l->cone ? SONAR_SIDE_ALL
@@ -174,9 +174,8 @@ static sonar_track tell(const sonar_tracks *s, struct follow *f) {
                         .state = state_of(f),
                         .existence = sonar_tracks_existence(f),
                         .bearings = f->sides,
-                        .az_deg = l->cone
-                                      ? acos(l->cos_depression * cos(beside)) / SONAR_TRACKS_RADIANS
-                                      : sonar_modulo_turn(beside / SONAR_TRACKS_RADIANS),
+                        .az_deg = l->cone ? acos(l->cos_depression * cos(beside)) / SONAR_RADIANS
+                                          : sonar_modulo_turn(beside / SONAR_RADIANS),
                         .snr_db = f->snr_db,
                         .age_s = f->age_s,
                         .unheard_s = f->since_s,

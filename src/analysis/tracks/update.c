@@ -62,14 +62,9 @@ static double update_side(sonar_tracks *s, size_t t, size_t i) {
     int count = 1;
     for (size_t j = 0; j < s->plots; j++)
         all -= a->own[t][j];
-    for (size_t j = 0; j < s->plots; j++) {
-        if (!(a->own[t][j] > 0))
-            continue;
-        double density = 0;
-        for (size_t k = 0; k < f->sides; k++)
-            density += f->side[k].weight * s->likelihood[t][k][j];
-        all += a->own[t][j] * s->likelihood[t][i][j] / density;
-    }
+    for (size_t j = 0; j < s->plots; j++)
+        if (a->own[t][j] > 0)
+            all += a->own[t][j] * s->likelihood[t][i][j] / sonar_tracks_density(s, t, j);
     of[0] = side->is;
     for (size_t j = 0; j < s->plots && all > 0; j++) {
         if (!(a->sure[t][j] > 1e-6))
@@ -77,10 +72,8 @@ static double update_side(sonar_tracks *s, size_t t, size_t i) {
         const struct plot *plot = &s->plot[j];
         const int source = plot->row->source;
         const sonar_bearing_guess *g = &s->guess[t][i][source];
-        double density = 0;
-        for (size_t k = 0; k < f->sides; k++)
-            density += f->side[k].weight * s->likelihood[t][k][j];
-        const double share = a->sure[t][j] * s->likelihood[t][i][j] / density / all;
+        const double share =
+            a->sure[t][j] * s->likelihood[t][i][j] / sonar_tracks_density(s, t, j) / all;
         const double off = sonar_bearing_off(&s->look[source], g, plot->is.place);
         const sonar_bearing_plot fresh = {plot->is.place, plot->is.variance / plot->fresh};
         of[count] = of[0];

@@ -34,7 +34,6 @@ static void weigh(sonar_tracks *s, size_t t) {
     for (size_t j = 0; j < s->plots; j++) {
         const struct plot *plot = &s->plot[j];
         const int source = plot->row->source;
-        double density = 0;
         bool inside = false;
         for (size_t i = 0; i < f->sides; i++) {
             const sonar_bearing_guess *g = &s->guess[t][i][source];
@@ -42,8 +41,8 @@ static void weigh(sonar_tracks *s, size_t t) {
             const double off = sonar_bearing_off(&s->look[source], g, plot->is.place);
             inside = inside || off * off < gate * v;
             s->likelihood[t][i][j] = normal_density(off, v);
-            density += f->side[i].weight * s->likelihood[t][i][j];
         }
+        const double density = sonar_tracks_density(s, t, j);
         inside = inside && (f->confirmed || !plot->image);
         a->weight[t][j] = inside && density > 0 ? f->heard * ratio(plot, density) : 0;
     }

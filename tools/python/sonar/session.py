@@ -134,7 +134,7 @@ class Session:
                                 some.strides[0], fs, 0 if at else utc_ns))
 
     def skip(self, samples, channels, fs):
-        """So many samples of all channels are missing."""
+        """A gap: all channels lack this number of samples."""
         self._feed(_Samples(None, TYPES["float32"], channels, samples, 0, 0, fs, 0))
 
     def _feed(self, block):

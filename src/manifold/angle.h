@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Distances along a scan in beam widths, and interpolation by a parabola. */
-#ifndef SONAR_DETECT_ANGLE_H
-#define SONAR_DETECT_ANGLE_H
+#ifndef SONAR_MANIFOLD_ANGLE_H
+#define SONAR_MANIFOLD_ANGLE_H
 
 #include <float.h>
 #include <math.h>
 
+#include "core/core.h"
 #include "manifold/directions.h"
-
-#define SONAR_RADIANS (M_PI / 180.0)
 
 /* One beam width at broadside, in degrees. An array of one point has no beam; then the whole scan
  * counts as one. */
