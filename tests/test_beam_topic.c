@@ -105,16 +105,7 @@ static void feed(const fed *fed, sea *sea, const loss *loss) {
         const uint32_t channels = at == loss->short_frame ? CHANNELS - 1 : CHANNELS;
         if (channels < CHANNELS)
             fed_leave_out_last(samples, FRAME, CHANNELS);
-        const sonar_frame frame = {.array_id = 1,
-                                   .channels = channels,
-                                   .samples = FRAME,
-                                   .type = SONAR_F32,
-                                   .layout = SONAR_FRAME_INTERLEAVED,
-                                   .epoch = 1,
-                                   .first_sample = at,
-                                   .utc_ns = 1700000000000000000 + (int64_t)at * 125000,
-                                   .fs_hz = FS};
-        fed_frame(fed, &frame, samples);
+        fed_samples(fed, at, FRAME, channels, 1700000000000000000 + (int64_t)at * 125000, samples);
     }
 }
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/random.h"
-#include "detect/angle.h"
+#include "manifold/angle.h"
 #include "detect/detect.h"
 #include "manifold/directions.h"
 

@@ -54,19 +54,13 @@ static void take(void *ctx, sonar_surface surface, const char *header, const voi
 static void feed(const fed *fed, uint32_t step, uint32_t lacking) {
     static float samples[SENSORS * SAMPLES];
     for (uint32_t at = 0; at < SAMPLES; at += step) {
-        sonar_frame frame = {.array_id = 1,
-                             .channels = SENSORS - (at >= lacking),
-                             .samples = at + step <= SAMPLES ? step : SAMPLES - at,
-                             .type = SONAR_F32,
-                             .layout = SONAR_FRAME_INTERLEAVED,
-                             .epoch = 1,
-                             .first_sample = at,
-                             .fs_hz = 8000};
+        const uint32_t count = at + step <= SAMPLES ? step : SAMPLES - at,
+                       channels = SENSORS - (at >= lacking);
         float *to = samples;
-        for (uint32_t i = at; i < at + frame.samples; i++)
-            for (uint32_t ch = 0; ch < frame.channels; ch++) /* the same whatever the step */
+        for (uint32_t i = at; i < at + count; i++)
+            for (uint32_t ch = 0; ch < channels; ch++) /* the same whatever the step */
                 *to++ = (float)((i * 7919u + ch * 104729u) * 2654435761u >> 20) - 2048;
-        fed_frame(fed, &frame, samples);
+        fed_samples(fed, at, count, channels, 0, samples);
     }
 }
 

@@ -164,15 +164,7 @@ static void feed(const fed *fed, sea *sea, reader *r, uint32_t frames, bool loss
         const uint32_t channels = lossy && k % 7 == 6 ? CHANNELS - 1 : CHANNELS;
         if (channels < CHANNELS)
             fed_leave_out_last(samples, FRAME, CHANNELS);
-        const sonar_frame frame = {.array_id = 1,
-                                   .channels = channels,
-                                   .samples = FRAME,
-                                   .type = SONAR_F32,
-                                   .layout = SONAR_FRAME_INTERLEAVED,
-                                   .epoch = 1,
-                                   .first_sample = k * FRAME,
-                                   .fs_hz = FS};
-        fed_frame(fed, &frame, samples);
+        fed_samples(fed, (uint64_t)k * FRAME, FRAME, channels, 0, samples);
     }
 }
 

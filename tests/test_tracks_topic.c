@@ -14,7 +14,6 @@
 TestSuite(tracks_topic, .timeout = 300);
 
 enum { CHANNELS = 24, FRAME = 256, FRAMES = 240, WINDOWS = 512 };
-static const double FS = 8000;
 
 static const char text[] =
     "schema: 1\n"
@@ -89,15 +88,7 @@ static void run(reader *r, size_t ships, int how) {
         const uint32_t channels = how & LOSSES && k % 7 == 6 ? CHANNELS - 1 : CHANNELS;
         if (channels < CHANNELS)
             fed_leave_out_last(samples, FRAME, CHANNELS);
-        const sonar_frame frame = {.array_id = 1,
-                                   .channels = channels,
-                                   .samples = FRAME,
-                                   .type = SONAR_F32,
-                                   .layout = SONAR_FRAME_INTERLEAVED,
-                                   .epoch = 1,
-                                   .first_sample = k * FRAME,
-                                   .fs_hz = FS};
-        fed_frame(&fed, &frame, samples);
+        fed_samples(&fed, (uint64_t)k * FRAME, FRAME, channels, 0, samples);
     }
     sea_close(&sea);
     fed_close(&fed);

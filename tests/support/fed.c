@@ -49,6 +49,20 @@ void fed_frame(const fed *fed, const sonar_frame *frame, const float *samples) {
             check(SONAR_ESTATE, &(sonar_error){.where = "frame", .text = "it is not taken"});
 }
 
+void fed_samples(const fed *fed, uint64_t first_sample, uint32_t count, uint32_t channels,
+                 int64_t utc_ns, const float *samples) {
+    const sonar_frame frame = {.array_id = 1,
+                               .channels = channels,
+                               .samples = count,
+                               .type = SONAR_F32,
+                               .layout = SONAR_FRAME_INTERLEAVED,
+                               .epoch = 1,
+                               .first_sample = first_sample,
+                               .utc_ns = utc_ns,
+                               .fs_hz = fed->config->fs_hz};
+    fed_frame(fed, &frame, samples);
+}
+
 void fed_leave_out_last(float *samples, uint32_t count, uint32_t channels) {
     for (uint32_t i = 1; i < count; i++)
         memmove(samples + i * (channels - 1), samples + i * channels,

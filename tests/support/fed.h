@@ -21,6 +21,10 @@ fed fed_open(const char *name, const char *text, const sonar_output_tap *tap);
 sea fed_sea(const fed *fed, size_t ships);
 /* Encodes the frame and waits until it is taken. */
 void fed_frame(const fed *fed, const sonar_frame *frame, const float *samples);
+/* A frame of the first epoch with `count` samples[sample][channel] of the first `channels`, at the
+ * configuration's rate. utc_ns: of its first sample, 0: unknown. */
+void fed_samples(const fed *fed, uint64_t first_sample, uint32_t count, uint32_t channels,
+                 int64_t utc_ns, const float *samples);
 /* Leaves out the last channel of samples[sample][channel]. */
 void fed_leave_out_last(float *samples, uint32_t count, uint32_t channels);
 /* No frame follows: waits for the last window's messages, stops and destroys. */
