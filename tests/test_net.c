@@ -7,15 +7,19 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <zmq.h>
 
 #include "port.h"
+#include "zmtp.h"
 
 static void *context;
 
@@ -115,6 +119,55 @@ Test(sockets, have_no_heartbeats_and_no_time_limit_for_slow_peers) {
         cr_expect_eq(keepalive, 1);
         zmq_close(socket);
     }
+}
+
+/* ---- a listener that is kept from its processor -----------------------------------------------
+ */
+
+/* In a process of its own that stops itself once it listens. */
+static pid_t stopped_listener(const char *const endpoint[2]) {
+    const pid_t child = fork();
+    if (child == 0) {
+        void *pull = open_socket(ZMQ_PULL);
+        const bool good = !zmq_bind(pull, endpoint[0]) && !zmq_bind(pull, endpoint[1]);
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        raise(SIGSTOP);
+        _exit(good);
+    }
+    int status;
+    cr_assert_eq(waitpid(child, &status, WUNTRACED), child);
+    cr_assert(WIFSTOPPED(status));
+    return child;
+}
+
+static int kernels_backlog(void) {
+    FILE *file = fopen("/proc/sys/net/core/somaxconn", "r");
+    int most = 0;
+    if (file && fscanf(file, "%d", &most) != 1)
+        most = 0;
+    if (file)
+        fclose(file);
+    return most;
+}
+
+/* The crowd's connection attempts are kept until the listener runs again. */
+Test(sockets, a_crowd_can_connect_to_a_listener_that_is_stopped) {
+    enum { CROWD = 600 };
+    char tcp[48], ipc[64], dir[] = "/tmp/sonar-net-XXXXXX";
+    if (kernels_backlog() < CROWD)
+        cr_skip_test("net.core.somaxconn is below 600");
+    cr_assert_not_null(mkdtemp(dir));
+    own_endpoint("tcp", tcp);
+    snprintf(ipc, sizeof ipc, "ipc://%s/in", dir);
+    const char *const endpoint[2] = {tcp, ipc};
+    const pid_t listener = stopped_listener(endpoint);
+    for (int e = 0; e < 2; e++)
+        for (int i = 0; i < CROWD / 2; i++)
+            cr_assert_geq(zmtp_connect(endpoint[e]), 0, "%s: number %d", endpoint[e], i);
+    kill(listener, SIGKILL);
+    waitpid(listener, NULL, 0);
+    unlink(ipc + strlen("ipc://"));
+    rmdir(dir);
 }
 
 /* ---- the end of a sender --------------------------------------------------------------------- */

@@ -23,12 +23,16 @@ bool sonar_socket_keepalive(void *socket) {
     return set_all(socket, table, sizeof table / sizeof table[0]);
 }
 
-/* Never CONFLATE: it would keep only the last part of a message. */
+/* BACKLOG: connections that wait for libzmq to accept them. When 100 (its default) wait, the kernel
+ * ignores further attempts of TCP, and who tries is heard again after 1, 3, 7, ... 63 s. The kernel
+ * limits it to net.core.somaxconn. Never CONFLATE: it would keep only the last part of a message.
+ */
 static bool set_options(void *socket, const sonar_socket_spec *spec) {
     const struct option table[] = {{ZMQ_SNDHWM, spec->messages},
                                    {ZMQ_RCVHWM, spec->messages},
                                    {ZMQ_LINGER, 0},
                                    {ZMQ_IPV6, 1},
+                                   {ZMQ_BACKLOG, SONAR_PEERS_MOST},
                                    {ZMQ_HANDSHAKE_IVL, 10000}}; /* ms; who connects and says
                                                                    nothing has so long */
     return set_all(socket, table, sizeof table / sizeof table[0]) &&
