@@ -158,7 +158,7 @@ Test(config, the_demonstration_fills_every_field) {
     cr_assert_eq(c->detect_threshold_db, 6);
     cr_assert_str_eq(c->output_endpoint, "tcp://127.0.0.1:5556");
     cr_assert_eq(c->output_topics, (1u << SONAR_SURFACES) - 1);
-    cr_assert_eq(c->output_high_water_mark, 16);
+    cr_assert_eq(c->output_high_water_mark, 48);
     cr_assert_eq(c->output_queue_results, 4);
     cr_assert_str_eq(c->backend, "auto");
     cr_assert_eq(c->threads, 2);

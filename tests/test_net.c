@@ -24,7 +24,8 @@
 static void *context;
 
 static void *open_socket(int type) {
-    const sonar_socket_spec spec = {.type = type, .messages = 8, .message_bytes = 1000};
+    const sonar_socket_spec spec = {
+        .type = type, .messages_out = 8, .messages_in = 8, .message_bytes = 1000};
     void *socket;
     sonar_error err = {0};
     cr_assert_eq(sonar_socket_open(context, &spec, "test", &socket, &err), SONAR_OK, "%s",

@@ -610,7 +610,7 @@ Test(headers, say_what_the_window_was_computed_with) {
                                 "cbf: {band_hz: [600, 950]}\n"
                                 "mvdr: {length: 100, hop: 64}\n"
                                 "detections: {threshold_db: 0.1}\n"
-                                "output: {queue_results: 64, high_water_mark: 64}\n"
+                                "output: {queue_results: 64}\n"
                                 "ingest: {overload: block}\n"
                                 "runtime: {threads: 1, backend: cpu}\n",
                                 NULL, 0, NULL, &err),

@@ -39,6 +39,8 @@
 #define DEGREES(high)                   REAL("deg", 0, high)
 #define TOPIC_NAME(constant, name, ...) name
 
+_Static_assert(2 * SONAR_SURFACES <= 48, "the default of output.high_water_mark");
+
 const sonar_option sonar_options[SONAR_OPTIONS] = {
     [OPT_SCHEMA] = {"schema", INTEGER(1, 1), .required = true,
                     .help = "Version of the configuration format."},
@@ -496,7 +498,7 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                     .most = SONAR_SURFACES, .fallback = "[" SONAR_TOPICS(TOPIC_NAME, ", ") "]",
                     .help = "Topics that may be published."},
     [OPT_OUTPUT_HWM] = {"output.high_water_mark", AT(output_high_water_mark), INTEGER(1, 1000000),
-                        .unit = "messages", .fallback = "16",
+                        .unit = "messages", .fallback = "48",
                         .help = "Largest number of messages queued per subscriber: at least twice "
                                 "the topics that one reads, since a window's messages are sent at "
                                 "once and libzmq counts what was read by halves of the queue."},

@@ -34,7 +34,8 @@ static sonar_code bind_closed(const sonar_control *c, sonar_error *err) {
 
 static sonar_code open_socket(sonar_control *c, sonar_error *err) {
     const sonar_socket_spec spec = {.type = ZMQ_ROUTER,
-                                    .messages = QUEUED,
+                                    .messages_out = QUEUED,
+                                    .messages_in = QUEUED,
                                     .message_bytes = SONAR_CONTROL_BYTES_MOST,
                                     .io_threads = SONAR_IO_CONTROL};
     size_t bytes = sizeof c->fd;

@@ -75,7 +75,8 @@ static sonar_code attach(sonar_ingest_socket *s, size_t i, bool tcp, const sonar
 
 sonar_code sonar_ingest_socket_open(sonar_ingest_socket *s, sonar_error *err) {
     const sonar_socket_spec spec = {.type = s->kind == SONAR_PULL ? ZMQ_PULL : ZMQ_SUB,
-                                    .messages = s->high_water_mark,
+                                    .messages_out = 1, /* it sends nothing */
+                                    .messages_in = s->high_water_mark,
                                     .message_bytes = s->max_message_bytes,
                                     .io_threads = s->io_threads};
     sonar_guard guard_;

@@ -235,8 +235,10 @@ static sonar_code open_udp(sonar_nav *nav, sonar_error *err) {
 }
 
 static sonar_code open_topic(sonar_nav *nav, sonar_error *err) {
-    const sonar_socket_spec spec = {
-        .type = ZMQ_SUB, .messages = MESSAGES_QUEUED, .message_bytes = JSON_BYTES_MOST};
+    const sonar_socket_spec spec = {.type = ZMQ_SUB,
+                                    .messages_out = 1,
+                                    .messages_in = MESSAGES_QUEUED,
+                                    .message_bytes = JSON_BYTES_MOST};
     sonar_code code =
         sonar_socket_open(nav->spec.zmq_context, &spec, nav->spec.endpoint, &nav->socket, err);
     if (!code && zmq_setsockopt(nav->socket, ZMQ_SUBSCRIBE, "", 0) != 0)

@@ -167,8 +167,8 @@ enum { SONAR_IO_OTHERS = 2 };
 #define SONAR_IO_SAMPLES (~(SONAR_IO_RESULTS | SONAR_IO_CONTROL))
 
 typedef struct sonar_socket_spec {
-    int type;              /* ZMQ_PULL, ... */
-    int messages;          /* kept per peer, each way */
+    int type;                      /* ZMQ_PULL, ... */
+    int messages_out, messages_in; /* kept per peer: for it, from it */
     int64_t message_bytes; /* largest part accepted; libzmq ends the connection of a larger one */
     uint64_t io_threads;   /* of libzmq that serve it, as ZMQ_AFFINITY has them; 0: any */
 } sonar_socket_spec;

@@ -28,8 +28,8 @@ bool sonar_socket_keepalive(void *socket) {
  * limits it to net.core.somaxconn. Never CONFLATE: it would keep only the last part of a message.
  */
 static bool set_options(void *socket, const sonar_socket_spec *spec) {
-    const struct option table[] = {{ZMQ_SNDHWM, spec->messages},
-                                   {ZMQ_RCVHWM, spec->messages},
+    const struct option table[] = {{ZMQ_SNDHWM, spec->messages_out},
+                                   {ZMQ_RCVHWM, spec->messages_in},
                                    {ZMQ_LINGER, 0},
                                    {ZMQ_IPV6, 1},
                                    {ZMQ_BACKLOG, SONAR_PEERS_MOST},

@@ -9,7 +9,9 @@
 #include "output/internal.h"
 
 enum {
-    MESSAGE_BYTES_MOST = 128,   /* limit of a message from a peer: a handshake or a topic */
+    MESSAGE_BYTES_MOST = 128, /* limit of a message from a peer: a handshake or a topic */
+    REQUESTS_QUEUED = 16,     /* of each peer: libzmq reads while it finds one, in this thread, and
+                                 a flood keeps a longer queue filled */
     SUBSCRIPTIONS_PER_TURN = 64 /* a flood of subscriptions cannot delay the results */
 };
 
@@ -17,7 +19,8 @@ sonar_code sonar_output_open(sonar_output *output, sonar_error *err) {
     const char *endpoint = output->spec.endpoint;
     const int every_subscribe = 1; /* topic.h explains why not VERBOSER */
     const sonar_socket_spec spec = {.type = ZMQ_XPUB,
-                                    .messages = output->spec.high_water_mark,
+                                    .messages_out = output->spec.high_water_mark,
+                                    .messages_in = REQUESTS_QUEUED,
                                     .message_bytes = MESSAGE_BYTES_MOST,
                                     .io_threads = output->spec.io_threads};
     sonar_guard guard_;
