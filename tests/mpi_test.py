@@ -770,25 +770,36 @@ def condition(daemon, code):
     return next((c for c in (daemon.status or {}).get("conditions", ()) if c["code"] == code), None)
 
 
-def a_rank_that_hangs_is_named_and_goes_on():
-    """Its process is stopped while samples come: the others wait, say so, and go on with it."""
-    data = sea(90 * FS_HZ)
+def hang(daemon, rank, data, at):
+    """Stops a rank's process while samples come, until the others say so, and has it go on; returns the next sample."""
+    hung = daemon.pids()[rank]
+    os.kill(hung, signal.SIGSTOP)
+    begun, first = at, blocks(daemon.ranks)[rank][0]
+    while not (said := condition(daemon, "ranks_hang")) or "the ranks have not met" in said["text"]: # not named yet
+        assert at < begun + 60 * FS_HZ, daemon.status
+        feed_what_fits(daemon, data, at, at := at + FS_HZ)
+    assert said["severity"] == "degraded" and said["text"].startswith(f"rank {rank} on "), said
+    assert said["channels"] == {"count": 8, "ranges": [[first, first + 7]]}, said
+    assert daemon.status["conditions"][0] == said or daemon.status["health"] == "degraded", daemon.status
+    os.kill(hung, signal.SIGCONT)
+    before, begun = max(windows_of(daemon)), at
+    while max(windows_of(daemon)) <= before or condition(daemon, "ranks_hang"):
+        assert at < begun + 60 * FS_HZ, daemon.text()
+        feed_what_fits(daemon, data, at, at := at + FS_HZ)
+    return at
+
+
+def ranks_that_hang_are_named_and_go_on():
+    """One after the other and one again. In the end every rank still counts all that it received."""
+    data = sea(400 * FS_HZ)
     daemon = Daemon(3, more=LOSSY, share=0.9)
     feed(daemon, data[:4 * FS_HZ])
     daemon.receive_until([2 * FS_HZ])
-    hung, at = daemon.pids()[1], 4 * FS_HZ
-    os.kill(hung, signal.SIGSTOP)
-    while not (said := condition(daemon, "ranks_hang")) or "the ranks have not met" in said["text"]: # not named yet
-        assert at < 60 * FS_HZ, daemon.status
-        feed_what_fits(daemon, data, at, at := at + FS_HZ)
-    assert said["severity"] == "degraded" and said["text"].startswith("rank 1 on "), said
-    assert said["channels"] == {"count": 8, "ranges": [[8, 15]]}, said
-    assert daemon.status["conditions"][0] == said or daemon.status["health"] == "degraded", daemon.status
-    os.kill(hung, signal.SIGCONT)
-    before = max(windows_of(daemon))
-    while max(windows_of(daemon)) <= before or condition(daemon, "ranks_hang"):
-        assert at < 88 * FS_HZ, daemon.text()
-        feed_what_fits(daemon, data, at, at := at + FS_HZ)
+    at = 4 * FS_HZ
+    for rank in (1, 2, 1):
+        at = hang(daemon, rank, data, at)
+    frames = daemon.status["frames"]
+    assert frames["received"] == frames["accepted"] + sum(frames["dropped"].values()), frames
     daemon.end()
 
 
@@ -949,7 +960,7 @@ TESTS = (one_rank_is_no_other, ranks_agree_with_one, sums_over_sensors_add_up, a
          identical_sensors_of_two_ranks_are_named,
          half_an_array_is_that_of_one_process, too_much_missing_is_dropped,
          an_epoch_is_adopted_by_all_or_none, a_rank_says_that_it_is_bound, a_rank_that_dies_ends_the_job,
-         a_rank_that_hangs_is_named_and_goes_on, the_others_stop_beside_a_rank_that_hangs, what_ranks_cannot_do_is_refused,
+         ranks_that_hang_are_named_and_go_on, the_others_stop_beside_a_rank_that_hangs, what_ranks_cannot_do_is_refused,
          each_rank_is_trained_for_its_channels, keys_are_read_again_by_all_ranks, all_stop_with_one)
 
 
