@@ -15,9 +15,13 @@ extern "C" {
 /* ---- attributes ------------------------------------------------------------------------------ */
 
 /* Compiles the function once per instruction set and selects at load time, so that one package is
- * fast everywhere without -march=native. Not with sanitizers, which run before ifunc resolvers may.
- */
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(SONAR_NO_CLONES)
+ * fast everywhere without -march=native. Sanitizers run before ifunc resolvers may: their builds
+ * have one set, SONAR_ONE_ISA. */
+#if !defined(__x86_64__) || !defined(__GNUC__) || defined(__clang__)
+#define SONAR_MULTIARCH
+#elif defined(SONAR_ONE_ISA)
+#define SONAR_MULTIARCH __attribute__((target("arch=" SONAR_ONE_ISA)))
+#elif !defined(SONAR_NO_CLONES)
 #define SONAR_MULTIARCH                                                                            \
     __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
