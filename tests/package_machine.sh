@@ -98,7 +98,9 @@ journalctl --sync
 journalctl -u sonard -o json >journal
 grep -q '"SONAR_WHERE":"sonard"' journal
 grep '"SONAR_WHERE":"sonard"' journal | grep '"PRIORITY":"6"' >/dev/null
-not sh -c "ldconfig -p | grep -q sonar" # the plugins are no one's libraries
+
+step "programs find libsonar.so, and no plugin as a library"
+[ "$(ldconfig -p | grep -o 'libsonar[^ ]* ' | tr -d '\n')" = 'libsonar.so.0 libsonar.so ' ]
 
 step "keys reach it as credentials"
 (cd /etc/sonard/keys && umask 077 && echo secret >probe)
