@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Times ingest at the rates of large arrays: the assembler alone, fed from memory, and the whole
- * ingest with digitisers that push over ipc as fast as possible. Samples have 16 bits, in messages
- * of 1 MiB with a block of channels each; windows are taken and released unread. */
+ * ingest with digitisers that push over ipc as fast as possible. The peer of that is one thread
+ * that receives the same messages from the same digitisers and does nothing with them. Samples have
+ * 16 bits, in messages of 1 MiB with a block of channels each; windows are taken and released
+ * unread. */
 #include "bench.h"
 
 #include <math.h>
@@ -15,6 +17,7 @@
 
 #include "ingest/assembler.h"
 #include "ingest/frame.h"
+#include "net/net.h"
 
 enum { SAMPLES = 256, BLOCK = 2048, HOP = 2048, PAYLOADS = 16, DIGITISERS = 4 };
 enum { PAYLOAD_BYTES = SAMPLES * BLOCK * 2, QUEUED = 4 };
@@ -248,7 +251,8 @@ static double samples_after(sonar_ingest *ingest, double for_s) {
 
 /* Time per sample in ns, measured over at least a hop after the stream has begun; NaN if receiving
  * has stopped. */
-static double time_stream(const trial *t, sonar_ingest *ingest) {
+static double time_stream(const trial *t, void *receiver) {
+    sonar_ingest *ingest = receiver;
     const double hop = HOP * (double)t->channels, turn_s = 0.02;
     double begun = 0, samples = 0;
     while (begun < hop && sonar_ingest_alive(ingest))
@@ -259,38 +263,81 @@ static double time_stream(const trial *t, sonar_ingest *ingest) {
     return samples < hop ? NAN : (double)(sonar_monotonic_ns() - start_ns) / samples;
 }
 
-static sonar_code receive_from(crowd *c, sonar_ingest *ingest, double *ns, sonar_error *err) {
+/* As time_stream, of a PULL socket. */
+static double time_plain(const trial *t, void *socket) {
+    const double hop = HOP * (double)t->channels;
+    double samples = 0;
+    int64_t start_ns = 0, now_ns = 0;
+    zmq_msg_t part;
+    zmq_msg_init(&part);
+    while (!start_ns || samples < hop || (double)(now_ns - start_ns) < 1e9 * t->min_time_s) {
+        if (zmq_msg_recv(&part, socket, 0) < 0)
+            break;
+        samples += zmq_msg_size(&part) == PAYLOAD_BYTES ? PAYLOAD_BYTES / 2 : 0;
+        now_ns = sonar_monotonic_ns();
+        if (!start_ns && samples >= hop) {
+            start_ns = now_ns;
+            samples = 0;
+        }
+    }
+    zmq_msg_close(&part);
+    return samples < hop ? NAN : (double)(now_ns - start_ns) / samples;
+}
+
+/* The digitisers push, and `time` measures what the receiver gets. */
+static sonar_code receive_from(const trial *t, double (*time)(const trial *, void *),
+                               void *receiver, double *ns, sonar_error *err) {
+    crowd c = {.trial = t,
+               .context = zmq_ctx_new(),
+               .digitisers = sonar_min_size(DIGITISERS, t->channels / BLOCK),
+               .lock = PTHREAD_MUTEX_INITIALIZER,
+               .moved = PTHREAD_COND_INITIALIZER};
     digitiser d[DIGITISERS];
     size_t started = 0;
-    sonar_code code = sonar_ingest_start(ingest, err);
-    for (; !code && started < c->digitisers; started += !code) {
-        d[started] = (digitiser){c, started, 0};
+    sonar_code code = SONAR_OK;
+    zmq_ctx_set(c.context, ZMQ_IO_THREADS, DIGITISERS);
+    for (; !code && started < c.digitisers; started += !code) {
+        d[started] = (digitiser){&c, started, 0};
         code = sonar_thread_start(NULL, "digitiser", -1, digitise, &d[started], &d[started].thread,
                                   err);
     }
     if (!code)
-        *ns = time_stream(c->trial, ingest);
-    stop_digitisers(c, d, started);
+        *ns = time(t, receiver);
+    stop_digitisers(&c, d, started);
+    zmq_ctx_term(c.context);
     return code;
 }
 
 static sonar_code time_received(const trial *t, double *ns, sonar_error *err) {
     sonar_ingest_spec spec = spec_of(t);
     sonar_ingest *ingest;
-    crowd c = {.trial = t,
-               .context = zmq_ctx_new(),
-               .digitisers = sonar_min_size(DIGITISERS, t->channels / BLOCK),
-               .lock = PTHREAD_MUTEX_INITIALIZER,
-               .moved = PTHREAD_COND_INITIALIZER};
     spec.zmq_context = zmq_ctx_new();
     zmq_ctx_set(spec.zmq_context, ZMQ_IO_THREADS, (int)t->threads);
-    zmq_ctx_set(c.context, ZMQ_IO_THREADS, DIGITISERS);
     sonar_code code = sonar_ingest_create(&spec, sonar_host_serial(), &ingest, err);
     if (!code)
-        code = receive_from(&c, ingest, ns, err);
+        code = sonar_ingest_start(ingest, err);
+    if (!code)
+        code = receive_from(t, time_stream, ingest, ns, err);
     sonar_ingest_destroy(ingest);
-    zmq_ctx_term(c.context);
     zmq_ctx_term(spec.zmq_context);
+    return code;
+}
+
+static sonar_code time_received_plainly(const trial *t, double *ns, sonar_error *err) {
+    const int wait_ms = 10000;
+    const sonar_socket_spec spec = {
+        .type = ZMQ_PULL, .messages_out = 1, .messages_in = QUEUED, .message_bytes = PAYLOAD_BYTES};
+    void *context = zmq_ctx_new(), *socket = NULL;
+    zmq_ctx_set(context, ZMQ_IO_THREADS, (int)t->threads);
+    sonar_code code = sonar_socket_open(context, &spec, "bench", &socket, err);
+    if (!code && (zmq_setsockopt(socket, ZMQ_RCVTIMEO, &wait_ms, sizeof wait_ms) ||
+                  zmq_bind(socket, t->endpoint)))
+        code = sonar_fail(err, SONAR_ESYS, "bench", "cannot listen at %s", t->endpoint);
+    if (!code)
+        code = receive_from(t, time_plain, socket, ns, err);
+    if (socket)
+        zmq_close(socket);
+    zmq_ctx_term(context);
     return code;
 }
 
@@ -307,16 +354,18 @@ static bool fits(const trial *t) {
 }
 
 static sonar_code run_trial(const trial *t, FILE *to, sonar_error *err) {
-    double alone_ns = NAN, ipc_ns = NAN;
+    double alone_ns = NAN, ipc_ns = NAN, plain_ns = NAN;
     if (!fits(t))
         return fprintf(to, "%8zu  left out: no memory for the ring\n", t->channels), SONAR_OK;
     sonar_code code = time_alone(t, &alone_ns, err);
     if (!code)
         code = time_received(t, &ipc_ns, err);
     if (!code)
-        fprintf(to, "%8zu  %-13s  %7zu  %9.3f  %7.2f  %9.3f  %7.2f\n", t->channels,
+        code = time_received_plainly(t, &plain_ns, err);
+    if (!code)
+        fprintf(to, "%8zu  %-13s  %7zu  %9.3f  %7.2f  %9.3f  %7.2f  %8.2f  %5.2f\n", t->channels,
                 t->layout ? "channel-major" : "interleaved", t->threads, alone_ns, 2 / alone_ns,
-                ipc_ns, 2 / ipc_ns);
+                ipc_ns, 2 / ipc_ns, 2 / plain_ns, plain_ns / ipc_ns);
     fflush(to);
     return code;
 }
@@ -343,8 +392,9 @@ sonar_code bench_ingest(size_t channels, double min_time_s, FILE *to, sonar_erro
         return sonar_fail(err, SONAR_ENOMEM, "bench", "no memory for the samples");
     for (size_t i = 0; i < (size_t)PAYLOADS * PAYLOAD_BYTES; i++)
         t.payload[i] = (uint8_t)(i * 2654435761u >> 7);
-    fputs("channels  layout         threads  alone: ns     GB/s    ipc: ns     GB/s  "
-          "(ns per sample of a channel)\n",
+    fputs("ns per sample of a channel; plain: a loop that only receives; share: of that\n"
+          "channels  layout         threads  alone: ns     GB/s    ipc: ns     GB/s     plain  "
+          "share\n",
           to);
     sonar_code code = SONAR_OK;
     size_t sizes = channels ? 1 : sizeof channel_counts / sizeof *channel_counts;
