@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * The daemon under heavy load for a short time: digitisers that drop, repeat, reorder and falsify
- * frames, subscribers that join, stall and leave without pause, random bytes on both sockets. At
- * the end it must run, every message and window must be accounted for, and neither memory nor
- * descriptors may have grown.
+ * frames, subscribers that join, stall and leave without pause, random bytes on both sockets, live
+ * values that change beside refused requests, headings beside datagrams that are none. At the end
+ * it must run, every message and window must be accounted for, and neither memory nor descriptors
+ * may have grown.
  *
  *   plain_soak [--windows N]      windows to process in each overload mode, default 10000
  */
+#include <arpa/inet.h>
 #include <getopt.h>
 #include <math.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -24,6 +27,7 @@
 #include "core/random.h"
 #include "status/result.h"
 #include "ingest/frame.h"
+#include "port.h"
 #include "process.h"
 
 enum { SENSORS = 16, BLOCKS = 2, CHANNELS = SENSORS / BLOCKS, FRAME = 64, LENGTH = 128, HOP = 64 };
@@ -42,7 +46,7 @@ enum { INSTRUMENTED = 0, WINDOWS = 10000 };
 
 struct siege {
     box box;
-    char in[128], out[128];
+    char in[128], out[128], control[128], nmea[48];
     pid_t daemon;
     int files; /* its descriptors without a crowd */
     subscriber status;
@@ -50,7 +54,8 @@ struct siege {
     sonar_frame frame[BLOCKS];
     uint8_t payload[PAYLOAD];
     uint64_t sent, expected[SONAR_FRAME_CAUSES]; /* of causes with no other origin */
-    pthread_t crowd;
+    pthread_t crowd, meddler;
+    _Atomic uint64_t answers, changes;
     atomic_bool warm, pause, paused, over;
     uint64_t joined;
 };
@@ -86,8 +91,10 @@ static void write_config(struct siege *s, const char *overload) {
               "lofar: {band_hz: [300, 950]}\n"
               "mvdr: {band_hz: [600, 950], snapshots: 8}\n"
               "output: {endpoint: \"%s\", high_water_mark: 8}\n"
+              "control: {endpoint: \"%s\"}\n"
+              "navigation: {nmea: \"%s\"}\n"
               "runtime: {backend: cpu, threads: 1}\n",
-              SENSORS, s->in, overload, LENGTH, HOP, s->out);
+              SENSORS, s->in, overload, LENGTH, HOP, s->out, s->control, s->nmea);
 }
 
 static long resident_bytes(pid_t pid) {
@@ -366,6 +373,87 @@ static void *crowd_main(void *arg) {
     return NULL;
 }
 
+/* ---- live values and headings --------------------------------------------------------------- */
+
+/* Every second one changes a value; the others are refused. */
+static const char *const requests[] = {
+    "{\"verb\":\"set\",\"values\":{\"sound_speed_mps\":1490}}",
+    "{\"verb\":\"set\",\"values\":{\"sound_speed_mps\":\"fast\"}}",
+    "{\"verb\":\"mask\",\"mask\":{\"only\":[3]}}",
+    "{\"verb\":\"mask\",\"mask\":{\"only\":[99]}}",
+    "{\"verb\":\"set\",\"values\":{\"sound_speed_mps\":1510,\"detections.threshold_db\":9}}",
+    "{\"verb\":\"set\",\"values\":{\"dft.hop\":32}}",
+    "{\"verb\":\"mask\",\"mask\":{\"only\":[]}}",
+    "[[[[[[[[{\"verb\":"};
+enum { REQUESTS = sizeof requests / sizeof requests[0] };
+
+static void *open_control(struct siege *s, void *context) {
+    const int zero = 0, patience_ms = 60000;
+    void *control = zmq_socket(context, ZMQ_REQ);
+    zmq_setsockopt(control, ZMQ_LINGER, &zero, sizeof zero);
+    zmq_setsockopt(control, ZMQ_RCVTIMEO, &patience_ms, sizeof patience_ms);
+    zmq_setsockopt(control, ZMQ_SNDTIMEO, &patience_ms, sizeof patience_ms);
+    if (zmq_connect(control, s->control))
+        die(s, "the control socket cannot be connected to");
+    return control;
+}
+
+static int udp_to(const char *endpoint) {
+    struct sockaddr_in to = {.sin_family = AF_INET};
+    char address[INET_ADDRSTRLEN];
+    unsigned short port = 0;
+    const int fd = socket(AF_INET, SOCK_DGRAM, 0);
+    if (sscanf(endpoint, "udp://%15[0-9.]:%hu", address, &port) == 2)
+        inet_pton(AF_INET, address, &to.sin_addr);
+    to.sin_port = htons(port);
+    connect(fd, (struct sockaddr *)&to, sizeof to);
+    return fd;
+}
+
+/* A heading, and datagrams that are none. */
+static void send_nmea(int fd, uint64_t random) {
+    static const char *const datagram[] = {"$HEHDT,213.5,T*2A\r\n", "$HEHDT,999.9,T*2F\r\n",
+                                           "$HEHDT,213.5,T*00\r\n", "$GPRMC,,V,,,,,,,,,,N*53\r\n"};
+    char noise[200];
+    for (size_t i = 0; i < sizeof noise; i++)
+        noise[i] = (char)sonar_random_bits(&random);
+    const char *text = datagram[random % 4];
+    send(fd, text, strlen(text), MSG_DONTWAIT);
+    send(fd, noise, random % sizeof noise, MSG_DONTWAIT);
+}
+
+static void *meddle(void *arg) {
+    struct siege *s = arg;
+    void *context = zmq_ctx_new(), *control = open_control(s, context);
+    static char answer[1 << 16];
+    const int fd = udp_to(s->nmea);
+    uint64_t random = 11;
+    for (size_t turn = 0; !atomic_load(&s->over); turn++) {
+        const char *request = requests[turn % REQUESTS];
+        const int bytes = zmq_send(control, request, strlen(request), 0) < 0
+                              ? -1
+                              : zmq_recv(control, answer, sizeof answer - 1, 0);
+        if (bytes < 0 && !atomic_load(&s->over))
+            die(s, "the control socket does not answer");
+        answer[bytes < 0 ? 0 : bytes < (int)sizeof answer ? bytes : (int)sizeof answer - 1] = '\0';
+        atomic_fetch_add(&s->changes, strstr(answer, "\"ok\":true") != NULL);
+        atomic_fetch_add(&s->answers, 1);
+        send_nmea(fd, sonar_random_bits(&random));
+        usleep(2000);
+    }
+    close(fd);
+    zmq_close(control);
+    zmq_ctx_term(context);
+    return NULL;
+}
+
+static void start_meddling(struct siege *s) {
+    if (pthread_create(&s->meddler, NULL, meddle, s))
+        die(s, "no thread");
+    while (atomic_load(&s->answers) < REQUESTS)
+        usleep(1000);
+}
+
 /* ---- the siege ------------------------------------------------------------------------------- */
 
 /* Sends until a number of windows has been processed. */
@@ -453,6 +541,8 @@ static void run(const char *overload, double windows) {
     s->box = box_open();
     snprintf(s->in, sizeof s->in, "ipc://%.60s/in", s->box.dir);
     snprintf(s->out, sizeof s->out, "ipc://%.60s/out", s->box.dir);
+    snprintf(s->control, sizeof s->control, "ipc://%.60s/control", s->box.dir);
+    own_endpoint("udp", s->nmea);
     write_config(s, overload);
     s->daemon =
         process_start(&s->box, "sonard.log", "sonard", box_path(&s->box, "sonard.yaml"), NULL);
@@ -460,6 +550,7 @@ static void run(const char *overload, double windows) {
     message m = next_status(s);
     message_free(&m);
     open_digitisers(s);
+    start_meddling(s);
     besiege(s, 10, &random);
     s->files = descriptors(s->daemon);
     if (pthread_create(&s->crowd, NULL, crowd_main, s))
@@ -478,16 +569,21 @@ static void run(const char *overload, double windows) {
     int files_now = descriptors_at_rest(s, s->files);
     long grown = resident_bytes(s->daemon) - resident;
     expect(files_now <= s->files, "descriptors", files_now, s->files);
+    const uint64_t answers = atomic_load(&s->answers), changes = atomic_load(&s->changes);
+    expect(changes == (answers + 1) / 2 || changes == answers / 2, "changes of live values",
+           (double)changes, (double)answers / 2);
     expect(INSTRUMENTED || grown < GROWTH_MOST, "bytes grown", (double)grown, GROWTH_MOST);
-    printf("%s: %.0f windows of %.0f, %llu frames, %llu subscribers; %ld KiB, grown by %ld KiB; "
-           "%d descriptors\n",
+    printf("%s: %.0f windows of %.0f, %llu frames, %llu subscribers, %llu changes; %ld KiB, grown "
+           "by %ld KiB; %d descriptors\n",
            overload, header_number(m.head, "windows.processed"),
            header_number(m.head, "windows.offered"), (unsigned long long)s->sent,
-           (unsigned long long)s->joined, resident / 1024, grown / 1024, files_now);
+           (unsigned long long)s->joined, (unsigned long long)changes, resident / 1024,
+           grown / 1024, files_now);
     message_free(&m);
 
     atomic_store(&s->over, true);
     pthread_join(s->crowd, NULL);
+    pthread_join(s->meddler, NULL);
     for (int b = 0; b < BLOCKS; b++)
         zmq_close(s->push[b]);
     zmq_ctx_term(s->context);

@@ -40,7 +40,7 @@ with tempfile.TemporaryDirectory() as folder:
                    "stopped within 0.25 s\nstopped within 0.05 s\ntcp, block: stops: 5.0 s, 21 MiB\n"
                    "fuzz_zap: 20 s: 1000 executions, 50 a second, 3 new inputs, no finding\n"
                    "ok 1 - 3000 mutated requests of pages, seed 24\nnot ok 2 - 3000 mutated frames, seed 24\n"
-                   "block: 100 windows of 101, 5000 frames, 30 subscribers; 20480 KiB, grown by -4 KiB; 40 descriptors\n")
+                   "block: 100 windows of 101, 5000 frames, 30 subscribers, 7 changes; 20480 KiB, grown by -4 KiB; 40 descriptors\n")
     run(maker, log)
     rows = json.loads(data.read_text())
     many, stops = rows["attack|release|tcp|many"], rows["campaign|release|tcp|stops"]
