@@ -11,8 +11,9 @@ if(SONAR_WERROR)
 endif()
 if(SONAR_SANITIZE)
   # The address sanitizer stops at every use of a null pointer; the check before each use took a third of the time.
+  # -g1 keeps lines, which reports need, and halves some compile times.
   target_compile_options(sonar_options INTERFACE
-    -fsanitize=${SONAR_SANITIZE} -fno-sanitize=null -fno-omit-frame-pointer -fno-sanitize-recover=all)
+    -g1 -fsanitize=${SONAR_SANITIZE} -fno-sanitize=null -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(sonar_options INTERFACE -fsanitize=${SONAR_SANITIZE})
   target_compile_definitions(sonar_options INTERFACE SONAR_NO_CLONES
     $<$<BOOL:${SONAR_ONE_ISA}>:SONAR_ONE_ISA="${SONAR_ONE_ISA}">)
