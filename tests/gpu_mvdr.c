@@ -281,9 +281,6 @@ static void recorded_inverse(site *site) {
 
 /* ---- factors by all multiprocessors ---------------------------------------------------------- */
 
-static const sonar_loading RULES[] = {SONAR_LOADING_NOISE, SONAR_LOADING_TRACE,
-                                      SONAR_LOADING_ABSOLUTE};
-
 /* Compares the results of two paths for a window, the second with a thread block for each bin. */
 static void same_by_one(site *site, const mvdr_fixture *f, const mvdr_fixture *by_one) {
     const sonar_mvdr_spec *spec = &f->spec;
@@ -305,14 +302,16 @@ static void same_by_one(site *site, const mvdr_fixture *f, const mvdr_fixture *b
  * the levels and loadings of a thread block for each bin. One bin has NaN, and one no data. */
 static void orders_on_grid(site *site) {
     static const size_t orders[] = {1, 31, 33, 63, 64, 65, 95, 97, 128, 129, 161, 225, 257, 300};
-    const size_t count = 3 * (tiny ? 11 : site->quick ? 8 : sizeof orders / sizeof *orders);
-    for (size_t i = tiny ? 27 : 0; i < count; i++) {
+    const size_t count = SONAR_LOADINGS * (tiny          ? 11
+                                           : site->quick ? 8
+                                                         : sizeof orders / sizeof *orders);
+    for (size_t i = tiny ? 9 * SONAR_LOADINGS : 0; i < count; i++) {
         mvdr_fixture f, other;
-        const size_t order = orders[i / 3];
+        const size_t order = orders[i / SONAR_LOADINGS];
         sonar_mvdr_spec spec = mvdr_spec(order, 40, order + 30, 0);
         spec.bins = 5, spec.solver = SONAR_MVDR_AUTO;
-        spec.loading = RULES[i % 3];
-        spec.eps = i % 3 == 0 ? 1 : i % 2 ? 0.01 : 1e-4;
+        spec.loading = (sonar_loading)(i % SONAR_LOADINGS);
+        spec.eps = spec.loading == SONAR_LOADING_NOISE ? 1 : i % 2 ? 0.01 : 1e-4;
         site_take(&BIN);
         mvdr_open_alone(&other, site, &spec);
         site_take(&GRID);

@@ -171,6 +171,54 @@ Test(mvdr, memory_of_the_library_is_in_the_sum_where_it_is_taken_untrained) {
 }
 
 /* Every sensor is in one part, and none is empty. */
+/* Every row of the table, by the options and sizes that choose it. */
+Test(mvdr, path_of_a_full_block) {
+    static const struct {
+        size_t sensors, snapshots;
+        sonar_loading rule;
+        sonar_mvdr_solver solver;
+        int dmr;
+        const char *cpu, *gpu;
+    } want[] = {
+        {256, 64, SONAR_LOADING_NOISE, SONAR_MVDR_AUTO, 0, "snapshot/noise/median",
+         "snapshot/noise/eigenvalues"},
+        {256, 129, SONAR_LOADING_NOISE, SONAR_MVDR_AUTO, 0, "sensor/noise/median",
+         "sensor/noise/median"},
+        {386, 193, SONAR_LOADING_NOISE, SONAR_MVDR_AUTO, 0, "snapshot/noise/median",
+         "snapshot/noise/median"},
+        {320, 640, SONAR_LOADING_NOISE, SONAR_MVDR_AUTO, 0, "sensor/noise/median",
+         "sensor/noise/median-grid"},
+        {256, 2, SONAR_LOADING_NOISE, SONAR_MVDR_AUTO, 0, "snapshot/noise/factor",
+         "snapshot/noise/eigenvalues"},
+        {256, 64, SONAR_LOADING_TRACE, SONAR_MVDR_AUTO, 0, "snapshot/trace/factor",
+         "snapshot/trace/factor"},
+        {127, 254, SONAR_LOADING_TRACE, SONAR_MVDR_AUTO, 0, "sensor/trace/factor",
+         "sensor/trace/factor"},
+        {128, 256, SONAR_LOADING_ABSOLUTE, SONAR_MVDR_AUTO, 0, "sensor/absolute/update",
+         "sensor/absolute/factor"},
+        {192, 384, SONAR_LOADING_TRACE, SONAR_MVDR_AUTO, 0, "sensor/trace/update",
+         "sensor/trace/update"},
+        {640, 320, SONAR_LOADING_TRACE, SONAR_MVDR_AUTO, 0, "snapshot/trace/factor",
+         "snapshot/trace/factor-grid"},
+        {257, 514, SONAR_LOADING_NOISE, SONAR_MVDR_JACOBI, 0, "sensor/noise/jacobi",
+         "sensor/noise/jacobi"},
+        {256, 512, SONAR_LOADING_NOISE, SONAR_MVDR_AUTO, 3, "sensor/dmr/jacobi",
+         "sensor/dmr/jacobi"},
+        {257, 514, SONAR_LOADING_ABSOLUTE, SONAR_MVDR_AUTO, 3, "sensor/dmr/jacobi",
+         "sensor/dmr/cusolver"},
+    };
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+        sonar_mvdr_spec spec = mvdr_spec(want[i].sensors, 9, want[i].snapshots, 0);
+        spec.loading = want[i].rule, spec.solver = want[i].solver, spec.dmr = want[i].dmr;
+        for (int gpu = 0; gpu < 2; gpu++) {
+            char text[SONAR_MVDR_PATH_BYTES];
+            sonar_mvdr_path_text(sonar_mvdr_path(&spec, gpu, NULL), text);
+            cr_expect_str_eq(text, gpu ? want[i].gpu : want[i].cpu, "%zu, %s: %s", i,
+                             gpu ? "GPU" : "CPU", text);
+        }
+    }
+}
+
 Test(mvdr, parts_of_the_sensors) {
     static const size_t sensors[] = {1, 31, 32, 255, 256, 257, 1025, 16384, 65537, 524288};
     for (size_t i = 0; i < sizeof sensors / sizeof *sensors; i++)

@@ -300,11 +300,26 @@ typedef enum sonar_mvdr_solver {
     SONAR_MVDR_JACOBI    /* eigendecomposition by parallel Jacobi rotations (thesis 6.5) */
 } sonar_mvdr_solver;
 
+/* clang-format off */
+/* The rules of diagonal loading, one row each: constant, word of mvdr.loading.rule, the usual eps
+ * (0: it has to be given). The row and its case in mvdr_delta_by_rule (mvdr_jacobi/loading.h) are a
+ * rule; docs/mvdr-inside.md says what else belongs to a new one. */
+#define SONAR_LOADING_RULES(ROW, AND) \
+    ROW(SONAR_LOADING_NOISE,    "noise",    1)    AND /* eps times the noise power estimated from the eigenvalues */ \
+    ROW(SONAR_LOADING_TRACE,    "trace",    0.01) AND /* eps * tr(R)/B */ \
+    ROW(SONAR_LOADING_ABSOLUTE, "absolute", 0)        /* eps itself, in unit^2/Hz */
+/* clang-format on */
+
+#define SONAR_LOADING_CONSTANT(constant, ...)   constant
+#define SONAR_LOADING_WORD(constant, word, ...) word
+#define SONAR_LOADING_EPS(constant, word, eps)  eps
+#define SONAR_LOADING_ONE(...)                  1
+#define SONAR_LOADING_COMMA                     ,
+
 typedef enum sonar_loading {
-    SONAR_LOADING_NOISE = 0, /* eps times the noise power estimated from the eigenvalues */
-    SONAR_LOADING_TRACE,     /* eps * tr(R)/B */
-    SONAR_LOADING_ABSOLUTE   /* eps itself, in unit^2/Hz */
+    SONAR_LOADING_RULES(SONAR_LOADING_CONSTANT, SONAR_LOADING_COMMA)
 } sonar_loading;
+enum { SONAR_LOADINGS = SONAR_LOADING_RULES(SONAR_LOADING_ONE, +) };
 
 /* How the number of sources is estimated from a bin's eigenvalues: docs/mvdr.md. */
 typedef enum sonar_source_count {
@@ -382,6 +397,12 @@ typedef struct sonar_mvdr_spec {
 /* Number of snapshots kept: L, or with forgetting those with more than 1e-14 of their power. */
 static inline double sonar_mvdr_slots(const sonar_mvdr_spec *spec) {
     return spec->alpha > 0 ? ceil(log(1e-14) / log(spec->alpha)) : (double)spec->snapshots;
+}
+
+/* Effective number of snapshots in a full block; with forgetting, of which the number does not grow
+ * any more. */
+static inline double sonar_mvdr_effective(const sonar_mvdr_spec *spec) {
+    return spec->alpha > 0 ? (1 + spec->alpha) / (1 - spec->alpha) : (double)spec->snapshots;
 }
 
 /* True if the Gram matrix of the snapshots is solved: with at most half as many snapshots as

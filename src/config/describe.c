@@ -61,13 +61,8 @@ static double cbf_bytes(const sonar_config *c) {
     return sonar_cbf_bytes(&c->specs.cbf, c->threads);
 }
 
-static double effective_snapshots(const sonar_config *c) {
-    return c->specs.mvdr.alpha > 0 ? (1 + c->specs.mvdr.alpha) / (1 - c->specs.mvdr.alpha)
-                                   : (double)c->specs.mvdr.snapshots;
-}
-
 double sonar_config_mvdr_seconds(const sonar_config *c) {
-    return ((effective_snapshots(c) - 1) * (double)c->specs.mvdr_hop +
+    return ((sonar_mvdr_effective(&c->specs.mvdr) - 1) * (double)c->specs.mvdr_hop +
             (double)c->specs.mvdr.length) /
            c->fs_hz;
 }
@@ -388,7 +383,7 @@ static void describe_mvdr(const sonar_config *c, FILE *to) {
         line(to, "mvdr", "off");
         return;
     }
-    const double snapshots = effective_snapshots(c);
+    const double snapshots = sonar_mvdr_effective(&c->specs.mvdr);
     const double seconds = sonar_config_mvdr_seconds(c);
     describe_band("mvdr", c, &c->mvdr_band, c->specs.mvdr.length, to);
     describe_scan(&c->mvdr_scan, to);

@@ -374,8 +374,8 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                         .help = "Exponential forgetting instead of a block: weight that the past "
                                 "keeps at each new snapshot."},
     [OPT_LOADING_RULE] =
-        {"mvdr.loading.rule", LIVE, AT(specs.mvdr.loading), CHOICE("noise", "trace", "absolute"),
-         .fallback = "noise",
+        {"mvdr.loading.rule", LIVE, AT(specs.mvdr.loading),
+         CHOICE(SONAR_LOADING_RULES(SONAR_LOADING_WORD, SONAR_LOADING_COMMA)), .fallback = "noise",
          .help =
              "Power that eps multiplies. noise: the noise power estimated from the eigenvalues. "
              "trace: the mean power per sensor. absolute: none, eps is the loading itself."},

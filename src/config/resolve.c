@@ -200,16 +200,16 @@ static void resolve_heading(sonar_loader *l) {
 }
 
 static void resolve_mvdr(sonar_loader *l) {
-    static const double eps[] = {[SONAR_LOADING_NOISE] = 1,
-                                 [SONAR_LOADING_TRACE] = 0.01,
-                                 [SONAR_LOADING_ABSOLUTE] = 0 /* no usual value */};
+    static const double eps[] = {SONAR_LOADING_RULES(SONAR_LOADING_EPS, SONAR_LOADING_COMMA)};
+    static const char *const word[] = {
+        SONAR_LOADING_RULES(SONAR_LOADING_WORD, SONAR_LOADING_COMMA)};
     const sonar_mvdr_spec *mvdr = &l->config->specs.mvdr;
     const sonar_loading rule = mvdr->loading;
     if (!have(l, OPT_FORGETTING) && !given(l, OPT_SNAPSHOTS) && !given(l, OPT_FORGETTING))
         sonar_value_set_number(l, OPT_SNAPSHOTS, 64);
     if (value(l, OPT_LOADING_EPS)->origin == SONAR_ABSENT) {
         if (eps[rule] <= 0)
-            fail(l, OPT_LOADING_EPS, NULL, "required with rule: absolute");
+            fail(l, OPT_LOADING_EPS, NULL, "required with rule: %s", word[rule]);
         else
             sonar_value_set_number(l, OPT_LOADING_EPS, eps[rule]);
     }

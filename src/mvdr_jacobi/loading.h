@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/*
- * The rules of diagonal loading, delta = eps * reference, for the host and for devices. A rule is a
- * case of each switch here, a word of mvdr.loading.rule and its usual eps (config/resolve.c).
- */
+/* The rules of diagonal loading, delta = eps * reference, for the host and for devices. A rule is a
+ * row of SONAR_LOADING_RULES (sonar/stages.h) and a case here. */
 #ifndef SONAR_MVDR_JACOBI_LOADING_H
 #define SONAR_MVDR_JACOBI_LOADING_H
 

@@ -30,7 +30,7 @@ double sonar_mvdr_library_bytes(const sonar_mvdr_spec *spec);
 uint32_t sonar_mvdr_path(const sonar_mvdr_spec *spec, bool on_gpu, const sonar_host *host);
 /* By SONAR_MVDR_ROUTE of a bin. */
 uint32_t sonar_mvdr_path_by(const sonar_mvdr_spec *spec, uint32_t route);
-/* "snapshot/noise/median": what the matrix is of, the loading rule or dmr, the route. Empty where
+/* "sensor/noise/median": what the matrix is of, the loading rule or dmr, the route. Empty where
  * no bin has been solved. */
 enum { SONAR_MVDR_PATH_BYTES = 48, SONAR_MVDR_ROUTES_MOST = 16 };
 void sonar_mvdr_path_text(uint32_t path, char text[SONAR_MVDR_PATH_BYTES]);

@@ -132,7 +132,7 @@ bool mvdr_takes_library(const sonar_mvdr_spec *spec, const mvdr_choices *choices
 
 /* ---- by name --------------------------------------------------------------------------------- */
 
-enum { RULES = 4 }; /* of loading, and dominant modes in its place */
+enum { RULES = SONAR_LOADINGS + 1 }; /* the last: dominant modes in place of loading */
 
 uint32_t sonar_mvdr_path_by(const sonar_mvdr_spec *spec, uint32_t route) {
     const uint32_t rule = spec->dmr ? RULES - 1 : (uint32_t)spec->loading;
@@ -143,15 +143,16 @@ uint32_t sonar_mvdr_path(const sonar_mvdr_spec *spec, bool on_gpu, const sonar_h
     const mvdr_place place = on_gpu ? MVDR_ON_GPU : MVDR_ON_CPU;
     const mvdr_choices choices = mvdr_choices_of(spec, host);
     const mvdr_wants spectrum = {.far = true, .any = true};
-    const mvdr_problem window = mvdr_problem_of(spec, &spectrum, place);
+    mvdr_problem window = mvdr_problem_of(spec, &spectrum, place);
+    const double each = spec->forward_backward ? 2 : 1;
+    window.fallback =
+        !on_gpu && mvdr_falls_back(spec, spec->sensors, each * sonar_mvdr_effective(spec));
     return sonar_mvdr_path_by(spec, mvdr_route_of(&window, place, &choices));
 }
 
 void sonar_mvdr_path_text(uint32_t path, char text[SONAR_MVDR_PATH_BYTES]) {
-    static const char *const rules[RULES] = {[SONAR_LOADING_NOISE] = "noise",
-                                             [SONAR_LOADING_TRACE] = "trace",
-                                             [SONAR_LOADING_ABSOLUTE] = "absolute",
-                                             [RULES - 1] = "dmr"};
+    static const char *const rules[RULES] = {
+        SONAR_LOADING_RULES(SONAR_LOADING_WORD, SONAR_LOADING_COMMA), "dmr"};
     const uint32_t route = path % MVDR_ROUTES, rule = path / MVDR_ROUTES % RULES;
     text[0] = 0;
     if (route)

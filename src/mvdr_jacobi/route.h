@@ -41,7 +41,8 @@ typedef struct mvdr_problem {
     mvdr_wants wants;
     bool all_eigenvalues; /* something else than the loading needs them */
     bool from_scratch;    /* the inverse cannot be updated */
-    bool fallback;        /* the trace replaces the noise rule: too few snapshots */
+    bool fallback;        /* the trace replaces the noise rule: too few snapshots. On a GPU never
+                             set: each bin finds that out by itself */
 } mvdr_problem;
 
 /* Choices by name in place of sizes; NULL: none. With `route`, of the rows with a least size only

@@ -11,10 +11,6 @@
 /* Two bands have one noise if both share this much of them. */
 static const double common_band = 0.8;
 
-static double snapshots_kept(const sonar_mvdr_spec *mvdr) {
-    return mvdr->alpha > 0 ? (1 + mvdr->alpha) / (1 - mvdr->alpha) : (double)mvdr->snapshots;
-}
-
 void sonar_accuracy_plan(const sonar_config *c, struct plan *plan) {
     enum { POINTS = 256 };
     const sonar_specs *specs = &c->specs;
@@ -28,7 +24,7 @@ void sonar_accuracy_plan(const sonar_config *c, struct plan *plan) {
     if (specs->mvdr_enabled)
         plan->averages[SONAR_FROM_MVDR] =
             sonar_averages_of(taper, POINTS, (double)specs->mvdr_hop / (double)mvdr->length,
-                              snapshots_kept(mvdr), mvdr->bins);
+                              sonar_mvdr_effective(mvdr), mvdr->bins);
 }
 
 sonar_code sonar_accuracy_version(const sonar_params *params, struct live *live, sonar_error *err) {
@@ -76,8 +72,8 @@ sonar_accuracy sonar_accuracy_mvdr(const sonar_pipeline *p, const sonar_result *
                         .level = fmin(pow(10, result->mvdr_level_db / 10), 1),
                         .level_corrected = mvdr->correct_level};
     take_band(&a, mvdr->first_bin, mvdr->bins, mvdr->fs_hz / (double)mvdr->length);
-    a.averages.noise *= snapshots / snapshots_kept(mvdr);
-    a.averages.tone *= snapshots / snapshots_kept(mvdr);
+    a.averages.noise *= snapshots / sonar_mvdr_effective(mvdr);
+    a.averages.tone *= snapshots / sonar_mvdr_effective(mvdr);
     if (loaded) {
         a.loading = result->mvdr_delta * a.bin_hz / sensors;
         a.lost =

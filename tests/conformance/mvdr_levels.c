@@ -123,11 +123,12 @@ static void in_unit(site *site, sonar_mvdr_spec spec, int exponent, double *p, d
 /* The unit of pressure is arbitrary: in micropascal a ship's samples are 1e6. */
 MVDR_CASE(level_in_any_unit) {
     static const int exponents[] = {-24, 24};
-    static const double eps[] = {1, 1e-2, 1e-1};
+    static const double usual[] = {SONAR_LOADING_RULES(SONAR_LOADING_EPS, SONAR_LOADING_COMMA)};
     for (size_t l = 1; l <= 36; l = l < 3 ? l + 1 : 3 * l)
-        for (int rule = SONAR_LOADING_NOISE; rule <= SONAR_LOADING_ABSOLUTE; rule++)
+        for (int rule = 0; rule < SONAR_LOADINGS; rule++)
             for (int i = 0; i < 2; i++) {
-                sonar_mvdr_spec spec = spec_of(13, l, 0, (sonar_loading)rule, eps[rule]);
+                const double eps = usual[rule] > 0 ? usual[rule] : 0.1;
+                sonar_mvdr_spec spec = spec_of(13, l, 0, (sonar_loading)rule, eps);
                 double p[T], share, other_p[T], other_share;
                 spec.correct_level = true;
                 in_unit(site, spec, 0, p, &share);

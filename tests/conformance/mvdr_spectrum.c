@@ -407,7 +407,7 @@ static void compare_without(site *site, const sonar_mvdr_spec *spec, size_t l) {
 MVDR_CASE(without_eigenvalues) {
     static const size_t sizes[][2] = {{12, 5}, {13, 20}, {24, 9}, {40, 80}, {67, 70}, {50, 30}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        for (int rule = SONAR_LOADING_NOISE; rule <= SONAR_LOADING_ABSOLUTE; rule++)
+        for (int rule = 0; rule < SONAR_LOADINGS; rule++)
             for (int variant = 0; variant < 3; variant++) {
                 sonar_mvdr_spec spec = mvdr_spec(sizes[i][0], DIRECTIONS, sizes[i][1], 0);
                 spec.loading = (sonar_loading)rule, spec.bins = 2;

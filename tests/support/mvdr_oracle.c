@@ -87,10 +87,14 @@ double mvdr_oracle_delta(const sonar_mvdr_spec *spec, size_t n, const double *d,
         trace += d[i] / (double)n;
         rest += i >= sources ? d[i] : 0;
     }
-    if (spec->loading == SONAR_LOADING_ABSOLUTE)
+    switch (spec->loading) {
+    case SONAR_LOADING_ABSOLUTE:
         return spec->eps;
-    if (spec->loading == SONAR_LOADING_TRACE)
+    case SONAR_LOADING_TRACE:
         return spec->eps * trace;
+    case SONAR_LOADING_NOISE:
+        break;
+    }
     if (snapshots <= 2 * (double)sources + 2)
         return 0.01 * spec->eps * trace;
     if (sources)

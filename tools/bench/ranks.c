@@ -175,14 +175,15 @@ static double goal_of(const ranks_result *r, const char *backend) {
 }
 
 static void add_result(cJSON *list, const ranks_result *r, const char *backend) {
+    static const char *const loading[] = {
+        SONAR_LOADING_RULES(SONAR_LOADING_WORD, SONAR_LOADING_COMMA)};
     cJSON *to = cJSON_CreateObject();
     cJSON_AddItemToArray(list, to);
     cJSON_AddStringToObject(to, "case", r->of->name);
     cJSON_AddStringToObject(to, "backend", backend);
     bench_json_parameters(to, r->of);
     if (r->of->mvdr.bins)
-        cJSON_AddStringToObject(to, "loading",
-                                r->of->loading == SONAR_LOADING_TRACE ? "trace" : "noise");
+        cJSON_AddStringToObject(to, "loading", loading[r->of->loading]);
     bench_json_times(cJSON_AddObjectToObject(to, "one"), &r->one);
     cJSON_AddNumberToObject(to, "ranks", (double)r->ranks);
     if (r->ranks < 2)
