@@ -42,7 +42,8 @@ typedef struct mvdr_parts {
 mvdr_parts mvdr_parts_of_few(const sonar_mvdr_spec *spec);  /* snapshots, up to MVDR_MOST_SEVERAL */
 mvdr_parts mvdr_parts_of_many(const sonar_mvdr_spec *spec); /* in tiles */
 
-/* Columns that a slot has: in sensor space what a mirror image brings follows from the sums. */
+/* Columns of a slot. In sensor space a mirror image needs none of its own, since its part of the
+ * covariance follows from the sums. */
 static inline size_t mvdr_slot_columns(const mvdr_shape *shape) {
     return shape->by_snapshots ? shape->each : 1;
 }
@@ -70,14 +71,14 @@ static inline double mvdr_least_gain(const sonar_mvdr_spec *spec) {
 sonar_code mvdr_check_spec(const sonar_mvdr_spec *spec, sonar_error *err);
 sonar_code mvdr_check_params(const sonar_mvdr_spec *spec, const sonar_params *params,
                              sonar_error *err);
-/* The live members of a specification take those of the parameters, which have been checked. What a
- * stage has made room for and the parameters switch off keeps a value that says so: a limit of -inf
- * dB, which limits nothing, and one source of MUSIC, whose output is not read. Not so the band,
- * inside the bins that stay: */
+/* Copies the checked parameters into the live members of the specification, except the band, which
+ * mvdr_band_of gives. Where the stage has memory for the gain limit or MUSIC and the parameters
+ * switch them off, the limit becomes -inf dB, which limits nothing, and MUSIC has one source, which
+ * is not read. */
 void mvdr_renew_spec(sonar_mvdr_spec *spec, const sonar_params *params);
 
-/* Bins in use, counted from the input's first: [begin, end); and those of them that are no edges,
- * which sums have. Either may have none, of a stage that is one of several ranks'. */
+/* Bins in use, counted from the input's first: [begin, end), and those of them that have sums,
+ * which the edges have not. Both can be empty in a stage of one of several ranks. */
 typedef struct mvdr_band {
     size_t begin, end, sum_begin, sum_end;
 } mvdr_band;

@@ -18,8 +18,9 @@ mvdr_parts mvdr_parts_of_few(const sonar_mvdr_spec *spec) {
     return parts_of(spec->sensors, 64, 1024);
 }
 
-/* A tile of a part and a bin is a thread block. Of about 5000 the last to run, for which others
- * wait, are a twentieth of all on a GPU of 132 multiprocessors. */
+/* Each tile of a part and a bin is a thread block. With 5000 blocks on 132 multiprocessors, the
+ * time in which the last ones run and other multiprocessors are idle is a twentieth of the whole.
+ */
 mvdr_parts mvdr_parts_of_many(const sonar_mvdr_spec *spec) {
     const mvdr_shape shape = mvdr_shape_of(spec);
     const size_t enough = 5000, tiles = (shape.each * shape.slots + MVDR_TILE - 1) / MVDR_TILE *

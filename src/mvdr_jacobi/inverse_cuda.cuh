@@ -51,9 +51,9 @@ __global__ void leave_inverse(view v) {
         v.slide[bin].kept = v.slide[bin].making = false, v.slide[bin].rest = 1;
 }
 
-/* Before the ring takes them in: first the columns that come, as with them all divisors but those
- * of what leaves are above 1; then those in their places; zeros in place of any that does not
- * count. Grid: columns, bins. */
+/* Before the ring takes the new columns in. They are added before the old ones in their places are
+ * removed, because then only the divisors of the removed ones can be below 1. A column that does
+ * not count becomes zeros. Grid: columns, bins. */
 __global__ void note_moves(view v, arrivals in) {
     const uint32_t k = blockIdx.x, bin = blockIdx.y, coming = in.count * v.images;
     const uint32_t arrival = k % coming / v.images;
@@ -394,8 +394,8 @@ struct next_stretch {
     }
 };
 
-/* Of MOMENT_ROWS rows of M. What steering vectors have beyond the order meets zeros. Grid: groups
- * of points, bins, parts. */
+/* The moments of MOMENT_ROWS rows of M. M is padded with zeros, so that what lies beyond the order
+ * in the steering vectors adds nothing. Grid: groups of points, bins, parts. */
 __global__ void __launch_bounds__(SPECTRUM_WARPS *WARP, 3) moments(view v, points p) {
     __shared__ stretch y;
     __shared__ double form[SPECTRUM_WARPS][2][LOOKS];

@@ -28,10 +28,12 @@
 #define MVDR_BOTH
 #endif
 
-/* A source that reads that much too low is flagged; with correct_level, one that had so much added
- * that the estimate's own scatter counts. */
+/* Shares of a source's power below which `level_biased` is flagged. With correct_level the limit is
+ * lower, because the level is corrected; below it the scatter of the estimate counts. */
 #define MVDR_LEVEL_BIASED    0.25 /* -6 dB */
 #define MVDR_LEVEL_CORRECTED 0.01 /* -20 dB */
+/* The accuracy to which a level is computed. */
+#define MVDR_LEVEL_CLOSE 5e-4 /* 0.002 dB */
 /* With corrected levels, loading so far beyond the largest eigenvalue only cancels digits. */
 #define MVDR_MOST_LOADING 1e8
 
@@ -51,8 +53,8 @@ MVDR_BOTH static inline double mvdr_least_delta(double largest, double median, d
 /* Degrees of freedom that are lost: f without the one of the steered direction. `sum` is
  * sum_i d_i / (d_i + delta), `quiet` sum_i of 1 - (delta / (d_i + delta))^2, both over all
  * eigenvalues that are not zero; `effective` is L_eff, twice that with forward-backward. The
- * direction's own share of a degree is no more than all eigenvalues leave together, which counts
- * where that is next to nothing and rounding's. */
+ * direction's own share of a degree is limited to what all eigenvalues leave together: where that
+ * is nearly 0, rounding would make the share larger. */
 MVDR_BOTH static inline double mvdr_level_freedom(double sum, double quiet, double effective) {
     const double left = effective - sum;
     double own = left > 0 ? (effective - quiet) / left : 0;
@@ -86,8 +88,7 @@ MVDR_BOTH static inline double mvdr_level_share(double freedom, double snapshots
  */
 MVDR_BOTH static inline bool mvdr_level_drowned(double zeros, double trace, double delta,
                                                 double left) {
-    const double close = 5e-4; /* 0.002 dB */
-    return zeros > 0 && zeros * DBL_EPSILON * trace > close * delta * left;
+    return zeros > 0 && zeros * DBL_EPSILON * trace > MVDR_LEVEL_CLOSE * delta * left;
 }
 
 #endif

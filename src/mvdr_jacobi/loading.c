@@ -21,12 +21,6 @@ static double at(const double *d, size_t k, size_t i) {
     return i < k ? d[i] : 0;
 }
 
-/* Of the largest min(n, L_eff) eigenvalues (the mean of the middle two of an even number). */
-void mvdr_middle(size_t n, double snapshots, size_t middle[2]) {
-    size_t count = (size_t)lround(fmin((double)n, fmax(1, snapshots)));
-    middle[0] = (count - 1) / 2, middle[1] = count / 2;
-}
-
 static double median(const double *d, size_t k, size_t n, double snapshots) {
     size_t middle[2];
     mvdr_middle(n, snapshots, middle);

@@ -38,6 +38,13 @@ MVDR_BOTH static inline double mvdr_delta_by_rule(const sonar_mvdr_spec *spec, b
     return fallback ? MVDR_FALLBACK_EPS * spec->eps * mean : spec->eps * noise;
 }
 
+/* The places of the median among the min(n, L_eff) largest eigenvalues: the middle two, which are
+ * the same if the number is odd. */
+MVDR_BOTH static inline void mvdr_middle(size_t n, double snapshots, size_t middle[2]) {
+    const size_t count = (size_t)lround(fmin((double)n, fmax(1.0, snapshots)));
+    middle[0] = (count - 1) / 2, middle[1] = count / 2;
+}
+
 /* Noise in a sensor from the median eigenvalue of the min(n, L_eff) largest: R's few eigenvalues
  * that are not zero hold the noise of all n dimensions. */
 MVDR_BOTH static inline double mvdr_noise_by_median(double median, size_t n, double snapshots) {

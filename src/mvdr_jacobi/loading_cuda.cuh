@@ -19,11 +19,10 @@ __device__ inline double total(const double *d, uint32_t begin, uint32_t end) {
     return block_sum(sum);
 }
 
-/* Of the largest min(n, L_eff) eigenvalues. */
 __device__ inline double median(const double *d, uint32_t k, uint32_t n, double snapshots) {
-    const uint32_t count = (uint32_t)lround(fmin((double)n, fmax(1.0, snapshots)));
-    const uint32_t low = (count - 1) / 2, high = count / 2;
-    return ((low < k ? d[low] : 0) + (high < k ? d[high] : 0)) / 2;
+    size_t middle[2];
+    mvdr_middle(n, snapshots, middle);
+    return ((middle[0] < k ? d[middle[0]] : 0) + (middle[1] < k ? d[middle[1]] : 0)) / 2;
 }
 
 /* The noise in a sensor from the k eigenvalues d, descending; the other n - k are zero. All threads
@@ -93,17 +92,16 @@ __device__ inline double level_by_eigenvalues(const view &v, const weights &weig
     return share_of(v, weights, sum, block_sum(quiet));
 }
 
-/* The same by `inverse`, the diagonal of A^-1, where sum of rest is delta tr A^-1 and sum of rest^2
- * is delta^2 |A^-1|^2, A = X^-H X^-1 being the loaded matrix. The diagonal of A^-1 gives the former
- * and bounds to the latter, whose part is small; it is worked out where they do not do. */
+/* The same from `inverse`, the diagonal of A^-1, A = X^-H X^-1 being the loaded matrix: the sum of
+ * rest is delta tr A^-1, and that of rest^2 is delta^2 |A^-1|^2. The diagonal gives the trace, and
+ * bounds of the norm, whose part is small. The norm is computed only if the bounds are too wide. */
 __device__ inline double level_by_inverse(const view &v, const weights &weights, tiles x,
                                           const double *inverse, uint32_t m, double delta) {
-    constexpr double CLOSE = 5e-4; /* 0.002 dB */
     const diagonal_sums diagonal = sums_of_diagonal(inverse, m);
     const double rest = delta * diagonal.first, sum = fmax(m - rest, 0.0);
     const double least = share_of(v, weights, sum, m - delta * delta * diagonal.second),
                  most = share_of(v, weights, sum, sum);
-    if (most - least < CLOSE * least)
+    if (most - least < MVDR_LEVEL_CLOSE * least)
         return least;
     return share_of(v, weights, sum, m - delta * delta * inverse_energy(x, m));
 }

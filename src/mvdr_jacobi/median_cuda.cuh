@@ -37,9 +37,9 @@ struct cells {
 
 /* Wide cells save counts and cost digits: of 256 to an octave the median of noise alone is found to
  * within a thousandth, three counts of 1024 or 2048 rows in a window that slides by a snapshot, and
- * six of 256, where eigenvalues lie further apart and move more. Two of a few rows in one cell
- * would be told from even spreading by more than a thousandth; these are counted where the way is
- * chosen by hand. */
+ * six of 256, where eigenvalues lie further apart and move more. With few rows, two eigenvalues in
+ * one cell would shift the median by more than a thousandth. The route takes so few rows only if a
+ * test names it, or if sensors are masked. */
 __device__ inline cells cells_for(uint32_t m) {
     return {m <= 192 ? 1024u : 256u};
 }

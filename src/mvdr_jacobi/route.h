@@ -45,9 +45,9 @@ typedef struct mvdr_problem {
                              set: each bin finds that out by itself */
 } mvdr_problem;
 
-/* Choices by name in place of sizes; NULL: none. With `route`, of the rows with a least size only
- * those exist that it names, for matrices of any size; tests use it. With `vectors`, the same of
- * "cusolver" (and else "jacobi"): the trained decision mvdr.eigenvectors, or mvdr.solver. */
+/* Choices by name in place of sizes; NULL: none. `route`, for tests: a row with a least size exists
+ * only if it is named here, and then for matrices of any size. `vectors`: the same for the row
+ * cusolver, which is named by the trained decision mvdr.eigenvectors or excluded by mvdr.solver. */
 typedef struct mvdr_choices {
     const char *route, *vectors;
 } mvdr_choices;

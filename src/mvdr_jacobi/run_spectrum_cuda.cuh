@@ -16,8 +16,8 @@ namespace mvdr::host {
 
 /* ---- bins ------------------------------------------------------------------------------------ */
 
-/* cuSOLVER's eigenvectors of all bins, in windows that want them. Beyond a bin's rows is what none
- * of its eigenvalues reaches. */
+/* cuSOLVER's eigenvectors of all bins, in windows that want them. The rows that pad a bin's matrix
+ * have a value on the diagonal that is larger than all of its eigenvalues. */
 inline sonar_code decompose_by_library(const mvdr_stage *stage, const sonar_queue *queue,
                                        sonar_error *err) {
     const mvdr::cusolver *s = &stage->library;
@@ -96,7 +96,7 @@ inline sonar_code solve_bins(const mvdr::view &v, bool all, cudaStream_t stream,
     return CUDA_LAUNCHED(where, "solve", err);
 }
 
-/* Bins are solved already, but where no window has wanted it: these by Jacobi. */
+/* Solves the bins that no window has wanted yet, with eigenvectors by Jacobi's method. */
 inline sonar_code solve_for_points(const mvdr_stage *stage, cudaStream_t stream, sonar_error *err) {
     mvdr::view by_jacobi = window_of(stage, {});
     const bool library = by_jacobi.ascending != NULL;
@@ -203,8 +203,8 @@ inline sonar_code write_rows(const mvdr_band *band, const sonar_buffer *out, con
                       err);
 }
 
-/* Range by range, which shares the room for projections: kept for all points, as for the
- * directions, they would take ranges times as much, and the tensor cores make them in no time. */
+/* Range by range, so that all ranges use the same memory for projections. The tensor cores compute
+ * them so fast that keeping them for all points, as for the directions, is not worth its memory. */
 inline sonar_code publish_near(const mvdr_stage *stage, const sonar_buffer *out,
                                cudaStream_t stream, sonar_error *err) {
     const sonar_mvdr_spec *spec = &stage->view.spec;

@@ -230,18 +230,18 @@ static double level_of(const mvdr_stage *stage, const mvdr_view *view, const loo
                          looks->effective);
 }
 
-/* The diagonal of A^-1 gives the former and bounds to the latter, whose part is small; it is worked
- * out where they do not do. */
+/* The level follows from tr A^-1 and |A^-1|^2. The diagonal of A^-1 gives the trace, and bounds of
+ * the norm, whose part is small. The norm itself is computed only if the bounds are too wide. */
 static double level_by_inverse(const mvdr_stage *stage, const mvdr_view *view, const looks *looks,
                                mvdr_scratch *scratch) {
-    const double close = 5e-4; /* 0.002 dB */
     double first, second;
     mvdr_invert(view->factor, view->m, scratch->inverse, &first, &second);
     const double least = level_of(stage, view, looks, first, second);
     const double most = level_of(stage, view, looks, first, first / view->delta);
-    return most - least < close * least ? least
-                                        : level_of(stage, view, looks, first,
-                                                   mvdr_inverse_energy(scratch->inverse, view->m));
+    return most - least < MVDR_LEVEL_CLOSE * least
+               ? least
+               : level_of(stage, view, looks, first,
+                          mvdr_inverse_energy(scratch->inverse, view->m));
 }
 
 /* The noise rule's loading by the eigenvalues in the middle, of the matrix reduced to scratch->d

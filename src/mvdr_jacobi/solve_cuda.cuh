@@ -50,7 +50,9 @@ __device__ inline void report(const view &v, uint32_t bin, const outcome &made,
     info[SONAR_MVDR_ROUTE] = (float)route;
 }
 
-/* What spectra have told of an earlier window, if it was the same snapshots'. One thread. */
+/* Clears what an earlier spectrum of the same snapshots has written into the bin's info. One
+ * thread.
+ */
 __device__ inline void forget_spectra(const view &v, uint32_t bin) {
     float *info = v.info + (size_t)bin * SONAR_MVDR_INFO_FIELDS;
     info[SONAR_MVDR_LIMITED] = info[SONAR_MVDR_SUBSPACE] = 0;
@@ -84,10 +86,12 @@ __device__ inline bool settle(const view &v, uint32_t bin, double trace, double 
 
 /* The median's search, from where it was last. */
 __device__ inline search search_for(const view &v, uint32_t bin, double unit, double snapshots) {
-    const uint32_t among = (uint32_t)lround(fmin((double)v.n, fmax(1.0, snapshots))), m = v.order;
+    const uint32_t m = v.order;
+    size_t middle[2];
     const double *last = v.bin[bin].middle, near[2] = {unit * last[0], unit * last[1]};
     search s;
-    s.begin(m, m - 1 - among / 2, m - 1 - (among - 1) / 2, near);
+    mvdr_middle(v.n, snapshots, middle);
+    s.begin(m, m - 1 - (uint32_t)middle[1], m - 1 - (uint32_t)middle[0], near);
     return s;
 }
 
@@ -248,15 +252,15 @@ __device__ inline mvdr_route_id route_of(bool all_eigenvalues, bool on_grid, boo
     return noise ? MVDR_ROUTE_MEDIAN : MVDR_ROUTE_FACTOR;
 }
 
-/* All of one bin, unless that has been done; cuSOLVER has left only eigenvectors of what was done
- * before. One thread block each. `all`: eigenvalues are wanted for themselves. */
+/* Solves a bin that has not been solved for these snapshots, or of which cuSOLVER has replaced the
+ * eigenvectors since. One thread block a bin. `all`: all eigenvalues are wanted. */
 template <bool VECTORS> __global__ void __launch_bounds__(512, 1) solve(view v, bool all) {
     extern __shared__ __align__(16) unsigned char memory[];
     const uint32_t bin = blockIdx.x, m = v.order;
-    const bool anew = v.unsolved[bin] || (all && !v.bin[bin].all_known) || (VECTORS && v.ascending);
+    const bool due = v.unsolved[bin] || (all && !v.bin[bin].all_known) || (VECTORS && v.ascending);
     if (threadIdx.x == 0)
         forget_spectra(v, bin);
-    if (!v.in_band(bin) || !anew)
+    if (!v.in_band(bin) || !due)
         return;
     const weights weights = weights_of(v, bin);
     const bin_matrix x(v, bin, weights);

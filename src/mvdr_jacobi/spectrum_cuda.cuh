@@ -54,8 +54,8 @@ struct stretch {
 };
 
 /* The vectors y of a block's directions: projections of the snapshots that count, weighted, or
- * steering vectors. Whatever is wanted, something is read: loads that depend on nothing are on
- * their way together. */
+ * steering vectors. A value is loaded even where none is wanted, since loads without a condition
+ * overlap. */
 struct looks {
     const view &v;
     const points &p;

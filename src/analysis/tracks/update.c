@@ -29,8 +29,7 @@ static double fresh_part(const sonar_tracks *s, size_t t) {
     return part;
 }
 
-/* Of a track in the beam of a stronger one nothing is said, neither that it is heard nor that it is
- * not. */
+/* In the beam of a stronger track, the absence of a plot is no evidence that this one has ended. */
 static void update_existence(const sonar_tracks *s, size_t t, struct follow *f) {
     const sonar_association *a = &s->association;
     double covered = 0, silent = 0; /* probabilities that it is, and that nothing is said */
