@@ -90,10 +90,10 @@ static void check_nmea(sonar_loader *l) {
 }
 
 static void resolve_navigation(sonar_loader *l) {
-    static const int baud[] = {4800, 9600, 19200, 38400, 115200};
     static const char *const local[] = {IPC, "tcp://127.", "tcp://[::1]", "tcp://localhost:"};
     check_nmea(l);
-    l->config->navigation_baud = have(l, OPT_NAV_BAUD) ? baud[whole(l, OPT_NAV_BAUD)] : baud[0];
+    l->config->navigation_baud = atoi(
+        sonar_options[OPT_NAV_BAUD].choices[have(l, OPT_NAV_BAUD) ? whole(l, OPT_NAV_BAUD) : 0]);
     if (!have(l, OPT_NAV_ENDPOINT))
         return;
     for (size_t i = 0; i < sizeof local / sizeof *local; i++)

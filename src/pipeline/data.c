@@ -213,8 +213,8 @@ static sonar_code process(sonar_pipeline *p, const struct turn *turn, bool *canc
     if (restart || window->restarted)
         sonar_engine_forget(p->engine);
     sonar_code code = SONAR_OK;
-    if (p->crossing->missing && turn->wanted & SONAR_WANT(SONAR_ELEMENT_MISSING))
-        code = p->crossing->missing(p, turn, err);
+    if (p->sharing->missing && turn->wanted & SONAR_WANT(SONAR_ELEMENT_MISSING))
+        code = p->sharing->missing(p, turn, err);
     if (turn->result) {
         describe(p, window, turn->result);
         sonar_ranks_describe(p, turn->result);
@@ -235,14 +235,14 @@ static sonar_code process(sonar_pipeline *p, const struct turn *turn, bool *canc
     if (!code)
         code = sonar_engine_run(p->engine, &job, err);
     sonar_latency_add(p, SONAR_LATENCY_ENGINE, began);
-    code = p->crossing->cancelled(p, code, cancelled, err);
+    code = p->sharing->cancelled(p, code, cancelled, err);
     if (code || *cancelled)
         return code;
     if (turn->result) {
         turn->result->present = turn->wanted & job.outputs;
         code = conclude(p, job.outputs, turn->result, err);
     }
-    return p->crossing->end(p, code, cancelled, err);
+    return p->sharing->end(p, code, cancelled, err);
 }
 
 void sonar_data_note_failure(struct progress *progress, const sonar_error *err) {
@@ -289,7 +289,7 @@ static bool handle(sonar_pipeline *p, struct turn *turn) {
     sonar_latency_begin(p, &turn->window, began);
     sonar_error err = {0};
     bool cancelled = false;
-    turn->result = p->crossing->result(p, &turn->wanted);
+    turn->result = p->sharing->result(p, &turn->wanted);
     if (!turn->result && sonar_is_root(p))
         atomic_fetch_add(&p->progress.results_dropped, 1);
     const sonar_code code = process(p, turn, &cancelled, &err);
@@ -303,7 +303,7 @@ static bool handle(sonar_pipeline *p, struct turn *turn) {
     else if (code)
         sonar_data_note_failure(&p->progress, &err);
     finish(p, good, began);
-    return good || (!cancelled && p->crossing->recover(p, &err));
+    return good || (!cancelled && p->sharing->recover(p, &err));
 }
 
 /* ---- one process ----------------------------------------------------------------------------- */
@@ -351,11 +351,11 @@ static bool recover(sonar_pipeline *p, const sonar_error *why) {
     return sonar_pipeline_recover(p, why);
 }
 
-const struct crossing sonar_crossing_none = {.next = next_window,
-                                             .result = borrow_result,
-                                             .cancelled = is_cancelled,
-                                             .end = is_cancelled,
-                                             .recover = recover};
+const struct sharing sonar_sharing_none = {.next = next_window,
+                                           .result = borrow_result,
+                                           .cancelled = is_cancelled,
+                                           .end = is_cancelled,
+                                           .recover = recover};
 
 /* ---- the thread ------------------------------------------------------------------------------ */
 
@@ -369,7 +369,7 @@ void *sonar_data_thread(void *arg) {
     do {
         atomic_fetch_add_explicit(&p->progress.rounds, 1, memory_order_relaxed);
         turn = (struct turn){0};
-        next = p->crossing->next(p, &turn);
+        next = p->sharing->next(p, &turn);
         if (next == SONAR_NEXT_WORK && !handle(p, &turn))
             next = SONAR_NEXT_LEAVE;
     } while (next != SONAR_NEXT_LEAVE);

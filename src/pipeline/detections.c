@@ -34,8 +34,8 @@ static sonar_code power_at(void *ctx, size_t n, const double *az_deg, const doub
     for (size_t i = 0; i < n; i++)
         look[i] = look_at(p, request->beamformer, az_deg[i], range_m[i]);
     sonar_code code = SONAR_OK;
-    if (p->crossing->ask)
-        code = p->crossing->ask(p, request->beamformer, n, look, err);
+    if (p->sharing->ask)
+        code = p->sharing->ask(p, request->beamformer, n, look, err);
     return code ? code : sonar_engine_evaluate(p->engine, request->beamformer, n, look, power, err);
 }
 

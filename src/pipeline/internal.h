@@ -183,7 +183,7 @@ enum next { SONAR_NEXT_LOOK = 0, SONAR_NEXT_WORK, SONAR_NEXT_LEAVE };
 
 /* The steps of a window that differ if ranks share the array. data.c has the table for one process;
  * ranks.c has the one for ranks, whose functions are collective. Data thread. */
-struct crossing {
+struct sharing {
     /* Takes the next window, waits briefly for one (LOOK), or ends the thread (LEAVE). */
     enum next (*next)(sonar_pipeline *pipeline, struct turn *turn);
     /* A free result, or NULL, and the topics that are wanted. */
@@ -202,7 +202,7 @@ struct crossing {
     /* After a failed window. False: the thread ends. */
     bool (*recover)(sonar_pipeline *pipeline, const sonar_error *why);
 };
-extern const struct crossing sonar_crossing_none, sonar_crossing_ranks;
+extern const struct sharing sonar_sharing_none, sonar_sharing_ranks;
 
 /* Places of a towed array's sensors, relative to the tow point. */
 struct places {
@@ -226,7 +226,7 @@ struct sonar_pipeline {
     const sonar_config *config; /* with ranks, this one's part */
     const sonar_config *whole;  /* configuration of the array; without ranks the same */
     sonar_rank_place place;     /* a single process is rank 0 of 1 */
-    const struct crossing *crossing;
+    const struct sharing *sharing;
     struct ranks ranks;
     void (*log)(void *ctx, sonar_level level, const char *where, const char *text);
     void *log_ctx;

@@ -68,11 +68,11 @@ static void warn_if_bound(const sonar_pipeline *p, const sonar_config_part *part
 
 sonar_code sonar_ranks_create(sonar_pipeline *p, const sonar_config *c, sonar_error *err) {
     struct ranks *ranks = &p->ranks;
-    p->crossing = &sonar_crossing_none;
+    p->sharing = &sonar_sharing_none;
     p->place = (sonar_rank_place){.ranks = 1, .ranks_here = 1};
     if (!c->cluster || c->cluster->place.ranks < 2)
         return SONAR_OK;
-    p->crossing = &sonar_crossing_ranks;
+    p->sharing = &sonar_sharing_ranks;
     p->place = c->cluster->place;
     sonar_code code = compare_files(c, err);
     if (!code)
@@ -439,10 +439,10 @@ void sonar_ranks_leave(sonar_pipeline *p) {
     atomic_store(&p->ranks.left, !atomic_load(&p->gave_up));
 }
 
-const struct crossing sonar_crossing_ranks = {.next = next_round,
-                                              .result = hand_over,
-                                              .missing = gather_missing,
-                                              .cancelled = share_cancelled,
-                                              .ask = ask,
-                                              .end = end,
-                                              .recover = give_up};
+const struct sharing sonar_sharing_ranks = {.next = next_round,
+                                            .result = hand_over,
+                                            .missing = gather_missing,
+                                            .cancelled = share_cancelled,
+                                            .ask = ask,
+                                            .end = end,
+                                            .recover = give_up};
