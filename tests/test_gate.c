@@ -135,7 +135,8 @@ static void wait_for_handshakes(void *socket) {
 
 static hall open_hall(size_t places, const char *endpoint) {
     hall h = {.context = zmq_ctx_new(), .clients = zmq_ctx_new()};
-    const sonar_socket_spec spec = {.type = ZMQ_XPUB, .messages = 100, .message_bytes = 128};
+    const sonar_socket_spec spec = {
+        .type = ZMQ_XPUB, .messages_out = 100, .messages_in = 100, .message_bytes = 128};
     const sonar_guard guard = {.domain = SONAR_READERS};
     if (endpoint)
         snprintf(h.endpoint, sizeof h.endpoint, "%s", endpoint);

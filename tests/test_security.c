@@ -67,7 +67,8 @@ static void allow(server *s, sonar_domain domain, const sonar_certificate *const
 
 static server open_server_beside(const char *ipc, int type, sonar_domain domain) {
     server s = {.context = zmq_ctx_new(), .clients = zmq_ctx_new()};
-    const sonar_socket_spec spec = {.type = type, .messages = 100, .message_bytes = MESSAGE_MOST};
+    const sonar_socket_spec spec = {
+        .type = type, .messages_out = 100, .messages_in = 100, .message_bytes = MESSAGE_MOST};
     sonar_guard guard;
     bool fewer;
     s.security.curve = true;
