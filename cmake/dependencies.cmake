@@ -33,3 +33,9 @@ pkg_check_modules(SYSTEMD IMPORTED_TARGET libsystemd)
 if(NOT SYSTEMD_FOUND)
   message(STATUS "systemd: libsystemd is missing, so sonard will not report to a service manager")
 endif()
+
+# Optional: without it sonar-feed reads a sound card only through a pipe.
+pkg_check_modules(ALSA IMPORTED_TARGET alsa)
+if(NOT ALSA_FOUND)
+  message(STATUS "feed: libasound2 is missing, so sonar-feed will not open sound cards (alsa:DEVICE)")
+endif()

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
 """sonar-feed: what a daemon's socket gets of samples from pipes, FIFOs, TCP and UDP: every sample at its index, gaps as
-gaps, times by the clock or by the stream. feed_test.py BINARIES [NAME...]. Exit 77: skipped."""
+gaps, times by the clock or by the stream. feed_test.py BINARIES [--plugins FOLDER] [NAME...]. Exit 77: skipped."""
 import json
 import os
 import pathlib
@@ -20,7 +20,9 @@ except ImportError as missing:
     print(f"skipped: the test needs python3-numpy and python3-zmq ({missing})")
     sys.exit(77)
 
-binaries = pathlib.Path(sys.argv[1]).resolve()
+binaries, names, plugins = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2:], None
+if names[:1] == ["--plugins"]:
+    plugins, names = pathlib.Path(names[1]).resolve(), names[2:]
 FS_HZ, CHANNELS, SECOND, PATIENCE_S = 8000, 3, 10**9, 60
 RAW = ["--format", "s16le", "--channels", str(CHANNELS), "--rate", str(FS_HZ)]
 DTYPES = {1: "<i2", 3: "<i4", 4: "<f4"}
@@ -33,14 +35,14 @@ def sea(samples, seed=1):
 class Ear:
     """A socket in a daemon's place, and sonar-feed, which sends to it."""
 
-    def __init__(self, folder, *arguments, stdin=subprocess.DEVNULL):
+    def __init__(self, folder, *arguments, stdin=subprocess.DEVNULL, env=None):
         self.pull = zmq.Context.instance().socket(zmq.PULL)
         self.pull.rcvhwm = 0
         self.pull.bind(f"ipc://{folder}/in")
         self.log = open(folder / "log", "w+")
         self.tool = subprocess.Popen([binaries / "sonar-feed", *map(str, arguments), "--endpoint", f"ipc://{folder}/in",
                                       "--array-id", "1", "--wait", "--summary", folder / "summary"],
-                                     stdin=stdin, stderr=self.log)
+                                     stdin=stdin, stderr=self.log, env=env)
         self.frames = []  # (index, utc_ns, samples)
 
     def said(self):
@@ -227,6 +229,122 @@ def try_time(folder):
     assert "faster than they can have been taken" in ear.end().said(), ear.said()
 
 
+# ---- sound cards ---------------------------------------------------------------------------------
+
+CARD = ["--format", "S32_LE", "--channels", "3", "--rate", "8000"]
+
+
+def alsa(folder, name="own_card"):
+    """The environment of a program that has only these devices; the card of plugins/own_card.c keeps its files in a folder
+    of this name."""
+    card = plugins / "own_card.so"
+    (folder / name).mkdir()
+    (folder / "asound.conf").write_text(f"""
+pcm_type.own_card {{ lib "{card}" }}
+pcm.own {{ type own_card hint {{ show on description "a card of the tests" }} }}
+pcm.plugged {{ type plug slave.pcm own }}
+pcm.played {{ type file slave.pcm nothing file /dev/null infile "{folder}/played.raw" format raw }}
+pcm.nothing {{ type null }}
+pcm.resampled {{ type rate slave {{ pcm nothing rate 44100 }} }}
+""")
+    return {**os.environ, "ALSA_CONFIG_PATH": str(folder / "asound.conf"), "OWN_CARD": str(folder / name), "LD_PRELOAD": str(card)}
+
+
+def wait_for(condition, ear):
+    until = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < until and ear.tool.poll() is None, ear.said()
+        ear.listen(1 + sum(len(s) for _, _, s in ear.frames))
+
+
+def expect_positions(ear, begun_ns):
+    """Each sample says its position: it has to be the one of its index and of its time. Returns the runs."""
+    runs = ear.runs()
+    first = int(runs[0][1][0, 0]) // CHANNELS
+    for index, samples in runs:
+        there = first + index + np.arange(len(samples))
+        off = samples[:, 0] // CHANNELS - there
+        assert np.all(off == off[0]) and abs(off[0]) <= 2, (index, off, ear.said())
+        assert np.array_equal(samples, samples[:, :1] + np.arange(CHANNELS)), samples[:3]
+    for index, utc_ns, samples in ear.frames:
+        assert abs(utc_ns - begun_ns - int(samples[0, 0]) // CHANNELS * SECOND // FS_HZ) < SECOND, (utc_ns, begun_ns, index)
+    return runs
+
+
+def gaps(ear):
+    runs = ear.runs()
+    return [b[0] - a[0] - len(a[1]) for a, b in zip(runs, runs[1:])]
+
+
+def tell(card, name, text=""):
+    (card / "new").write_text(text)
+    (card / "new").rename(card / name)  # with all that is in it
+
+
+def try_card(folder):
+    """A card that is read in time; two overruns; it is pulled out and put in again. What is missing is exactly what was lost
+    by the card's own position. A busy machine may have more overruns."""
+    if not (plugins and (plugins / "own_card.so").exists()):
+        return print("skipped: card: there is no plugin of ALSA's; libasound2-dev")
+    env, card = alsa(folder), folder / "own_card"
+    ear = Ear(folder, "alsa:own", *CARD, env=env).listen(4000)
+    for skip_s, least_s in (("3.7", 3.2), ("61.07", 60.5)):
+        tell(card, "skip", skip_s)
+        wait_for(lambda: max(gaps(ear), default=0) > least_s * FS_HZ, ear)
+    assert "full" not in ear.said() and "opened again" not in ear.said(), ear.said()
+    tell(card, "gone")
+    while "it is opened again" not in ear.said():
+        assert ear.tool.poll() is None, ear.said()
+        time.sleep(0.02)
+    tell(card, "skip", "100")
+    (card / "gone").unlink()
+    wait_for(lambda: max(gaps(ear)) > 100 * FS_HZ, ear)
+    ear.end(number=signal.SIGTERM)
+    expect_positions(ear, int((card / "begun").read_text()))
+    assert "times the sound card's buffer was full" in ear.said() and "it is there again" in ear.said(), ear.said()
+    for gap in gaps(ear):
+        assert f" {gap} samples (" in ear.said() and "by the sound card's time stamps" in ear.said(), (gap, ear.said())
+
+
+def try_card_files(folder):
+    """ALSA's own plugins: a file in place of a card, in each format; a card that another plugin resamples is what was
+    declared."""
+    if not plugins:
+        return
+    env, samples = alsa(folder), sea(20000)
+    del env["LD_PRELOAD"]
+    for kind, data, wanted in (("S16_LE", samples, samples), ("s16le", samples, samples),
+                               ("S24_3LE", (samples.astype("<i4") * 200).view("u1").reshape(-1, 4)[:, :3], samples.astype("i4") * 200),
+                               ("S32_LE", samples.astype("<i4") * 200, samples.astype("i4") * 200),
+                               ("FLOAT_LE", samples.astype("<f4") / 3, samples.astype("<f4") / 3)):
+        (folder / "played.raw").write_bytes(data.tobytes())
+        ear = Ear(folder, "alsa:played", "--format", kind, *RAW[2:], "--utc", "0", env=env).listen(len(samples))
+        ear.end(number=signal.SIGTERM)
+        assert np.array_equal(ear.samples()[:len(samples)], wanted) and len(ear.runs()) == 1, (kind, ear.said())
+    ear = Ear(folder, "alsa:resampled", *RAW[:4], "--rate", 48000, "--utc", "0", env=env).listen(20000)
+    assert not ear.end(number=signal.SIGTERM).samples().any(), ear.said()
+
+
+def try_card_mistakes(folder):
+    if not (plugins and (plugins / "own_card.so").exists()):
+        return
+    env = alsa(folder)
+    for words, device, *more in ((["there is no such device", "own"], "none", *CARD),
+                                 (["is no input", "alsa:DEVICE"], "", *CARD),
+                                 (["--format, --channels and --rate"], "own"),
+                                 (["--format can be S32_LE"], "own", "--format", "s16le", *CARD[2:]),
+                                 (["--format can be S32_LE"], "plugged", "--format", "s16le", *CARD[2:]),
+                                 (["--format can be S32_LE"], "own", "--format", "s32be", *CARD[2:]),
+                                 (["does not give 8 channels", "3 to 3"], "plugged", *CARD[:2], "--channels", "8", *CARD[4:]),
+                                 (["8000 Hz", "48000", "nothing is resampled"], "own", *CARD[:4], "--rate", "48000"),
+                                 (["8000 Hz", "48000", "nothing is resampled"], "plugged", *CARD[:4], "--rate", "48000"),
+                                 (["8000 Hz", "8000.5"], "own", *CARD[:4], "--rate", "8000.5")):
+        done = subprocess.run([binaries / "sonar-feed", f"alsa:{device}", "--endpoint", f"ipc://{folder}/in", "--array-id", "1",
+                               *more], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE_S, env=env)
+        assert done.returncode == 2 and all(word in done.stderr for word in words), (words, done)
+        assert "ALSA lib" not in done.stderr, done
+
+
 def try_mistakes(folder):
     config = folder / "array.yaml"
     config.write_text("schema: 1\narray: {id: 1, geometry: {line: {sensors: 4, spacing_m: 0.75}}}\nfs_hz: 8000\n"
@@ -253,7 +371,7 @@ def try_mistakes(folder):
         assert done.returncode == 2 and all(word in done.stderr for word in words), (words, done)
 
 
-for name in sys.argv[2:] or [name[4:] for name in dir() if name.startswith("try_")]:
+for name in names or [name[4:] for name in dir() if name.startswith("try_")]:
     with tempfile.TemporaryDirectory(prefix="sonar-feed-") as place:
         globals()[f"try_{name}"](pathlib.Path(place))
         print(f"{name}: as it should be", flush=True)

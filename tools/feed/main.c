@@ -57,9 +57,10 @@ static run feed; /* the handler of signals has to find the source */
 static const char usage[] =
     "Usage: sonar-feed INPUT --config FILE [--format TYPE --channels N --rate HZ] [options]\n"
     "       sonar-feed INPUT --endpoint ADDRESS --array-id N ...\n"
-    "INPUT: - (standard input), a FIFO or file, tcp://HOST:PORT, tcp-listen://ADDRESS:PORT or\n"
-    "udp://ADDRESS:PORT (a multicast group is joined). Samples of all channels follow on each\n"
-    "other, raw as declared, or behind a header such as that of WAV.\n"
+    "INPUT: - (standard input), a FIFO or file, tcp://HOST:PORT, tcp-listen://ADDRESS:PORT,\n"
+    "udp://ADDRESS:PORT (a multicast group is joined) or alsa:DEVICE, a sound card such as\n"
+    "alsa:hw:1. Samples of all channels follow on each other, raw as declared, or behind a\n"
+    "header such as that of WAV.\n"
     "Or an instrument, which tells type, rate and time:\n"
     "  seedlink://HOST[:PORT]/NET_STA_LOC_CHAN,...  seismic and infrasound channels\n"
     "  iclisten://HOST[:PORT],...                   icListen hydrophones\n"
@@ -167,8 +168,8 @@ static int read_options(int argc, char **argv, options *o) {
     if (!from && !source_accepts(o->where))
         return tool_wrong_usage(&self,
                                 "'%s' is no input; -, a file, tcp://HOST:PORT, "
-                                "tcp-listen://ADDRESS:PORT and udp://ADDRESS:PORT are, and "
-                                "instruments, which sonar-feed --help lists",
+                                "tcp-listen://ADDRESS:PORT, udp://ADDRESS:PORT and alsa:DEVICE "
+                                "are, and instruments, which sonar-feed --help lists",
                                 o->where);
     if (from && (o->format || o->from_stream || o->skip || o->counter.bytes))
         return tool_wrong_usage(&self,
@@ -305,11 +306,14 @@ static void say_lost(const run *r, uint64_t lost, const char *how) {
 }
 
 static sonar_code pass_on(run *r, const source_piece *piece, sonar_error *err) {
-    const int64_t now_ns = sonar_utc_ns();
+    const int64_t now_ns = piece->here_ns ? piece->here_ns : sonar_utc_ns();
     uint64_t lost = piece->lost, late;
     if (piece->renewed)
         lost += timing_pause(&r->timing, r->index + piece->samples, now_ns);
-    say_lost(r, lost, piece->renewed ? "by the time without a connection" : "by the counter");
+    say_lost(r, lost,
+             piece->renewed   ? "by the time without a connection"
+             : r->source.card ? "by the sound card's time stamps"
+                              : "by the counter");
     const bool early = r->timing.early;
     const bool moved = timing_note(&r->timing, r->index + lost + piece->samples, now_ns, &late);
     say_lost(r, late, "by the clock");
@@ -372,6 +376,9 @@ static void say_end(const run *r) {
     if (r->source.strays)
         fprintf(stderr, "%s: %" PRIu64 " datagrams came late, twice or in another size\n",
                 self.name, r->source.strays);
+    if (card_overruns(r->source.card))
+        fprintf(stderr, "%s: %" PRIu64 " times the sound card's buffer was full\n", self.name,
+                card_overruns(r->source.card));
     if (isfinite(ppm))
         fprintf(stderr, "%s: the source's clock was %.1f ppm %s than this machine's\n", self.name,
                 fabs(ppm), ppm < 0 ? "slower" : "faster");

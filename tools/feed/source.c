@@ -17,13 +17,14 @@
 #include "core/core.h"
 #include "sound.h"
 
-enum { WAIT_MS = 200, RETRY_MS = 1000, DATAGRAM_MOST = 65536 };
-enum kind { FILE_KIND = 0, CLIENT, SERVER, DATAGRAMS };
+enum { WAIT_MS = 200, RETRY_MS = 1000, PIECE_MOST = 65536 };
+enum kind { FILE_KIND = 0, CLIENT, SERVER, DATAGRAMS, CARD };
 
 static const struct {
     const char *scheme;
     enum kind kind;
-} scheme[] = {{"tcp://", CLIENT}, {"tcp-listen://", SERVER}, {"udp://", DATAGRAMS}};
+} scheme[] = {
+    {"tcp://", CLIENT}, {"tcp-listen://", SERVER}, {"udp://", DATAGRAMS}, {"alsa:", CARD}};
 enum { SCHEMES = sizeof scheme / sizeof *scheme };
 
 /* ---- names ----------------------------------------------------------------------------------- */
@@ -54,9 +55,10 @@ static bool split(const char *rest, char host[256], char port[8]) {
 bool source_accepts(const char *where) {
     const char *rest;
     char host[256], port[8];
-    if (kind_of(where, &rest) == FILE_KIND)
+    const enum kind kind = kind_of(where, &rest);
+    if (kind == FILE_KIND)
         return !strstr(where, "://");
-    return split(rest, host, port);
+    return kind == CARD ? *rest : split(rest, host, port);
 }
 
 bool source_counter_parse(const char *text, source_counter *counter) {
@@ -67,7 +69,7 @@ bool source_counter_parse(const char *text, source_counter *counter) {
         return false;
     counter->big_endian = !strcmp(order, "be");
     return (counter->big_endian || !strcmp(order, "le")) && counter->bytes >= 1 &&
-           counter->bytes <= 8 && counter->offset < DATAGRAM_MOST;
+           counter->bytes <= 8 && counter->offset < PIECE_MOST;
 }
 
 /* ---- connections ----------------------------------------------------------------------------- */
@@ -175,10 +177,11 @@ static int open_fd(source *s) {
     case SERVER:
         return answer(s);
     case DATAGRAMS:
+    case CARD:
         if (pipe2(both, O_CLOEXEC))
             return -1;
         s->writer = both[1];
-        fcntl(s->writer, F_SETPIPE_SZ, 2 * DATAGRAM_MOST); /* so that a datagram never waits */
+        fcntl(s->writer, F_SETPIPE_SZ, 2 * PIECE_MOST); /* so that a piece never waits */
         return both[0];
     default:
         return strcmp(s->spec.where, "-") ? open(s->spec.where, O_RDONLY | O_CLOEXEC)
@@ -241,21 +244,26 @@ sonar_code source_open(source *s, const source_spec *spec, sonar_error *err) {
                   .fd = -1,
                   .writer = -1};
     sonar_code code = SONAR_OK;
-    if (s->kind == DATAGRAMS && !spec->raw.type)
+    if (s->kind >= DATAGRAMS && !spec->raw.type)
         return sonar_fail(err, SONAR_EINVAL, spec->where,
-                          "datagrams have no header that libsndfile knows: --format, --channels "
-                          "and --rate are needed");
+                          "%s no header that libsndfile knows: --format, --channels and --rate "
+                          "are needed",
+                          s->kind == CARD ? "a sound card has" : "datagrams have");
     if (spec->raw.type)
         s->frame = spec->raw.channels * sim_raw_bytes(&spec->raw);
     if (s->kind == SERVER)
         code = listen_at(s, SOCK_STREAM, err);
     if (s->kind == DATAGRAMS)
         code = listen_at(s, SOCK_DGRAM, err);
+    if (s->kind == CARD)
+        code = card_open(&(card_spec){spec->tool, spec->where, rest, spec->raw, spec->stop},
+                         &s->card, err);
     return code ? code : connect_sound(s, err);
 }
 
 void source_close(source *s) {
     hang_up(s);
+    card_close(s->card);
     const int own[] = {s->listener, s->datagrams, s->writer};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
         if (own[i] >= 0)
@@ -307,11 +315,20 @@ static void say_odd_size(source *s, size_t bytes) {
     s->told = true;
 }
 
-/* Puts the samples of the next good datagram into the pipe. */
+/* Puts samples into the pipe. */
+static sonar_code hand_over(source *s, const void *data, size_t samples, sonar_error *err) {
+    s->in_hand = samples;
+    if (write(s->writer, data, samples * s->frame) == (ssize_t)(samples * s->frame) ||
+        *s->spec.stop)
+        return SONAR_OK;
+    return no_socket(s, "pass samples on", err);
+}
+
 static sonar_code take_datagram(source *s, source_piece *piece, sonar_error *err) {
-    static uint8_t datagram[DATAGRAM_MOST];
+    static uint8_t datagram[PIECE_MOST];
     const size_t skip = s->spec.skip, least = s->spec.counter.offset + s->spec.counter.bytes;
-    while (!s->in_hand && readable(s, s->datagrams)) {
+    sonar_code code = SONAR_OK;
+    while (!code && !s->in_hand && readable(s, s->datagrams)) {
         const ssize_t got = recv(s->datagrams, datagram, sizeof datagram, 0);
         const size_t bytes = got > 0 ? (size_t)got : 0;
         const bool whole = bytes > skip && bytes >= least && (bytes - skip) % s->frame == 0;
@@ -322,12 +339,23 @@ static sonar_code take_datagram(source *s, source_piece *piece, sonar_error *err
             s->strays++;
             continue;
         }
-        s->in_hand = (bytes - skip) / s->frame;
+        code = hand_over(s, datagram + skip, (bytes - skip) / s->frame, err);
         piece->lost = missing * s->in_hand;
-        if (write(s->writer, datagram + skip, bytes - skip) != (ssize_t)(bytes - skip))
-            return no_socket(s, "pass a datagram on", err);
     }
-    return SONAR_OK;
+    return code;
+}
+
+/* ---- a sound card ---------------------------------------------------------------------------- */
+
+static sonar_code take_from_card(source *s, source_piece *piece, sonar_error *err) {
+    static uint8_t data[PIECE_MOST];
+    card_piece got = {0};
+    sonar_code code = s->in_hand ? SONAR_OK : card_read(s->card, data, sizeof data, &got, err);
+    if (code || !got.samples)
+        return code;
+    s->here_ns = got.here_ns;
+    piece->lost = got.lost;
+    return hand_over(s, data, got.samples, err);
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -335,14 +363,19 @@ static sonar_code take_datagram(source *s, source_piece *piece, sonar_error *err
 sonar_code source_read(source *s, float *to, size_t most, source_piece *piece, sonar_error *err) {
     sonar_code code = SONAR_OK;
     *piece = (source_piece){0};
+    const bool pieces = s->kind >= DATAGRAMS;
     if (s->kind == DATAGRAMS)
         code = take_datagram(s, piece, err);
+    if (s->kind == CARD)
+        code = take_from_card(s, piece, err);
     while (!code && !*s->spec.stop && s->sound) {
-        const size_t want = s->kind == DATAGRAMS ? sonar_min_size(most, s->in_hand) : most;
+        const size_t want = pieces ? sonar_min_size(most, s->in_hand) : most;
         const sf_count_t got = sf_readf_float(s->sound, to, (sf_count_t)want);
         piece->samples = got > 0 ? (size_t)got : 0;
-        s->in_hand -= s->kind == DATAGRAMS ? piece->samples : 0;
-        if (piece->samples || s->kind == FILE_KIND || s->kind == DATAGRAMS || *s->spec.stop)
+        s->in_hand -= pieces ? piece->samples : 0;
+        if (s->here_ns)
+            piece->here_ns = s->here_ns - llrint((double)s->in_hand / s->info.fs_hz * 1e9);
+        if (piece->samples || s->kind == FILE_KIND || pieces || *s->spec.stop)
             break;
         fprintf(stderr, "%s: %s: the connection has ended\n", s->spec.tool, s->spec.where);
         hang_up(s);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * Samples that come by themselves: standard input ("-"), a file or FIFO, a TCP connection made
- * (tcp://HOST:PORT) or awaited (tcp-listen://ADDRESS:PORT), or datagrams (udp://ADDRESS:PORT, a
- * multicast group is joined). libsndfile reads them: raw samples as declared, or what has a header
- * of its own, such as WAV. A connection that ends is renewed. One thread.
+ * (tcp://HOST:PORT) or awaited (tcp-listen://ADDRESS:PORT), datagrams (udp://ADDRESS:PORT, a
+ * multicast group is joined), or a sound card (alsa:DEVICE). libsndfile reads them: raw samples as
+ * declared, or what has a header of its own, such as WAV. A connection that ends is renewed. One
+ * thread.
  */
 #ifndef FEED_SOURCE_H
 #define FEED_SOURCE_H
@@ -11,6 +12,7 @@
 #include <signal.h>
 #include <sndfile.h>
 
+#include "card.h"
 #include "recording.h"
 
 /* What counts datagrams, in each of them. */
@@ -31,21 +33,24 @@ typedef struct source {
     source_spec spec;
     sim_recording_info info; /* channels, rate, format */
     int kind, listener, datagrams;
-    int fd, writer; /* that libsndfile reads; of datagrams the other end of that pipe */
+    int fd, writer; /* that libsndfile reads; of what comes in pieces the other end of that pipe */
+    card *card;     /* NULL: it is none */
     SNDFILE *sound;
     size_t frame;            /* bytes of a sample of all channels, raw */
     uint64_t next;           /* counter of the next datagram */
     bool counted;            /* it is known */
     bool told;               /* that datagrams have another size */
-    size_t in_hand;          /* samples of a datagram that are still to be read */
+    size_t in_hand;          /* samples of a datagram or of the card that are still to be read */
+    int64_t here_ns;         /* UTC at which the last of them was taken; 0: unknown */
     uint64_t losses, strays; /* samples; datagrams that came late, twice or of another size */
 } source;
 
 /* What was read. */
 typedef struct source_piece {
-    size_t samples; /* 0: it has ended, or was stopped */
-    uint64_t lost;  /* samples that are missing before these, by the counter */
-    bool renewed;   /* another connection: the clock has to tell how many are missing */
+    size_t samples;  /* 0: it has ended, or was stopped */
+    uint64_t lost;   /* samples that are missing before these */
+    int64_t here_ns; /* UTC at which the last of them was there; 0: now */
+    bool renewed;    /* another connection: the clock has to tell how many are missing */
 } source_piece;
 
 /* Is it one of the forms above? */
