@@ -4,6 +4,7 @@
 files have what the messages say; mistakes are explained; what is done is readable when it is stopped.
 process_test.py SOURCE BINARIES [NAME...]. Exit 77: skipped."""
 import csv
+import ctypes
 import json
 import os
 import pathlib
@@ -424,6 +425,106 @@ def try_formats(folder):
     expect("no time_data", process(folder, "sea.h5", "-c", config), 2, "no /time_data", "Acoular")
     (folder / "sea.h5").write_bytes(b"something else")
     expect("no HDF5", process(folder, "sea.h5", "-c", config), 2, "it is not HDF5")
+
+
+FLAC, RF64 = 0x170000, 0x220000  # libsndfile's
+
+
+def sound(path, samples, kind, bytes_each):
+    """A file as libsndfile writes it."""
+    class Info(ctypes.Structure):
+        _fields_ = [("frames", ctypes.c_int64), *((name, ctypes.c_int) for name in
+                                                  ("samplerate", "channels", "format", "sections", "seekable"))]
+    library = ctypes.CDLL("libsndfile.so.1")
+    library.sf_open.restype = ctypes.c_void_p
+    library.sf_writef_int.restype = ctypes.c_int64
+    file = ctypes.c_void_p(library.sf_open(str(path).encode(), 0x20, ctypes.byref(
+        Info(0, FS_HZ, samples.shape[1], kind | bytes_each, 0, 0))))
+    assert file, path
+    wide = np.ascontiguousarray(samples.astype("<i4") << (32 - 8 * bytes_each))
+    assert library.sf_writef_int(file, ctypes.c_void_p(wide.ctypes.data), ctypes.c_int64(len(wide))) == len(wide)
+    assert library.sf_close(file) == 0
+    return path
+
+
+def try_flac(folder):
+    """FLAC of several channels, of 16 and 24 bits; without a length, cut off, damaged, and with a wrong length."""
+    samples = sea(6)
+    wanted = power_of(folder, "wav", wav(folder / "sea.wav", samples))[0]
+    file = sound(folder / "sea.flac", samples, FLAC, 2)
+    assert file.stat().st_size < samples.nbytes
+    power, _, _, _, said = power_of(folder, "flac", file)
+    assert np.array_equal(power, wanted) and "truncated" not in said, said
+    (folder / "sea.bin").write_bytes((samples.astype("<i4") * 200).view("u1").reshape(-1, 4)[:, :3].tobytes())
+    power = power_of(folder, "wide", sound(folder / "wide.flac", samples.astype("i4") * 200, FLAC, 3))[0]
+    assert np.array_equal(power, power_of(folder, "raw", "sea.bin", "--raw", f"s24le:{SENSORS}:{FS_HZ}")[0])
+    power = power_of(folder, "late", file, "--start", "1.024")[0]
+    assert np.array_equal(power, power_of(folder, "late wav", folder / "sea.wav", "--start", "1.024")[0])
+    whole, size = file.read_bytes(), file.stat().st_size
+    assert whole[:8] == b"fLaC\x00\x00\x00\x22" and struct.unpack_from(">I", whole, 22)[0] == len(samples)
+
+    def with_length(count):
+        return whole[:22] + struct.pack(">I", count) + whole[26:]
+
+    for name, data, words in (("endless", with_length(0), []), ("long", with_length(10**9), ["1000000000 samples, and 24000"]),
+                              ("cut", whole[:size * 2 // 3], ["24000 samples", "truncated"]),
+                              ("cut endless", with_length(0)[:size * 2 // 3], [])):
+        (folder / f"{name}.flac").write_bytes(data)
+        power, at, _, _, said = power_of(folder, name, folder / f"{name}.flac")
+        assert all(word in said for word in words) and ("truncated" in said) == bool(words), (name, said)
+        assert len(power) == len(wanted) if "cut" not in name else len(wanted) // 2 <= len(power) < len(wanted), (name, len(power))
+        assert np.array_equal(power, wanted[:len(power)]), name
+    config = config_in(folder)
+    spoilt = bytearray(whole)
+    spoilt[size // 2] ^= 0x10
+    (folder / "spoilt.flac").write_bytes(spoilt)
+    expect("spoilt", process(folder, "spoilt.flac", "-c", config, "-o", "spoilt", "--no-pictures"), 1, "spoilt.flac", "at sample",
+           "damaged")
+    with h5py.File(folder / "spoilt/spectra.h5") as h5:
+        power = h5["cbf.azimuth/power"][()]
+        assert len(power) > 5 and np.array_equal(power, wanted[:len(power)])
+    for name, data in (("short", whole[:100]), ("empty", b""), ("other", b"fLaC" + bytes(1000))):
+        (folder / f"{name}.flac").write_bytes(data)
+        expect(name, process(folder, f"{name}.flac", "-c", config), 2, f"{name}.flac")
+
+
+def rf64(path, samples, data=None, riff=None, inner=0xffffffff, mark=b"ds64"):
+    """RF64 by hand: the sizes in ds64, and that of the chunk itself."""
+    bytes_each = samples.dtype.itemsize * SENSORS
+    form = struct.pack("<4sIHHIIHH", b"fmt ", 16, 1, SENSORS, FS_HZ, bytes_each * FS_HZ, bytes_each, 16)
+    data = samples.nbytes if data is None else data
+    head = struct.pack("<4sI4s4sIQQQI", b"RF64", 0xffffffff, b"WAVE", mark, 28, data + 72 if riff is None else riff, data,
+                       data // bytes_each, 0) + form + struct.pack("<4sI", b"data", inner)
+    path.write_bytes(head + samples.tobytes())
+    return path, len(head)
+
+
+def try_rf64(folder):
+    """RF64 as libsndfile writes it; samples beyond 4 GiB of a file with holes; sizes that are wrong."""
+    samples = sea(6)
+    wanted = power_of(folder, "wav", wav(folder / "sea.wav", samples))[0]
+    power, _, _, _, said = power_of(folder, "rf64", sound(folder / "sea.rf64", samples, RF64, 2))
+    assert np.array_equal(power, wanted) and "truncated" not in said, said
+    first = ((1 << 32) // 12 // 64000 + 2) * 64000  # beyond 4 GiB, a whole second and a whole hop
+    file, head = rf64(folder / "large.rf64", samples[:0], 12 * (first + len(samples)))
+    with open(file, "r+b") as large:
+        large.seek(head + 12 * first)
+        large.write(samples.tobytes())
+    assert file.stat().st_size > 1 << 32 and file.stat().st_blocks * 512 < 1 << 24
+    power, at, _, _, said = power_of(folder, "large", file, "--start", first // FS_HZ)
+    assert np.array_equal(power, wanted) and "truncated" not in said, said
+    for name, sizes, words in (("both", {"data": 1 << 40}, ["truncated", "24000 samples are left"]),
+                               ("riff", {"riff": samples.nbytes + 72 + 5000}, ["truncated: it ends 5000 bytes"]),
+                               ("no riff", {"riff": 0}, []), ("data", {"data": 3 * samples.nbytes, "riff": 0}, []),
+                               ("inner", {"inner": 12}, [])):
+        power, _, _, _, said = power_of(folder, name, rf64(folder / "wrong.rf64", samples, **sizes)[0])
+        assert np.array_equal(power, wanted) and all(word in said for word in words), (name, said)
+        assert ("truncated" in said) == bool(words), (name, said)
+    config = config_in(folder)
+    for name, sizes, words in (("no samples", {"data": 0}, "has no samples"), ("no ds64", {"mark": b"JUNK"}, "sizes in its header"),
+                               ("all ones", {"data": 2**64 - 1, "riff": 2**64 - 1}, "sizes in its header")):
+        rf64(folder / "wrong.rf64", samples, **sizes)
+        expect(name, process(folder, "wrong.rf64", "-c", config), 2, "wrong.rf64", words)
 
 
 def try_series(folder):

@@ -48,7 +48,9 @@ static bool ends_with(const char *path, const char *ending) {
 struct sim_recording {
     sim_recording_info info;
     FILE *raw;
+    char *path; /* for messages */
     SNDFILE *sound;
+    uint64_t next; /* sample that `sound` reads next */
     sim_hdf5 *hdf5;
     uint8_t *bytes; /* [PIECE][channels] as in the file */
     float *piece;   /* [PIECE][channels], sound files */
@@ -447,11 +449,58 @@ void sim_sound_info(SNDFILE *sound, const SF_INFO *about, sim_recording_info *in
     info->fs_hz = about->samplerate;
 }
 
+/* Samples up to where nothing more can be read. */
+static uint64_t count_frames(SNDFILE *sound, size_t channels) {
+    float *piece = sonar_alloc(PIECE * channels, sizeof *piece);
+    uint64_t frames = 0;
+    for (sf_count_t got = piece ? PIECE : 0; got > 0; frames += (uint64_t)got)
+        got = sf_readf_float(sound, piece, PIECE);
+    free(piece);
+    return frames;
+}
+
+/* A FLAC that was written to a pipe does not say its length, and one that was cut off says a wrong
+ * one: it is decoded once. After an error libsndfile reads no more, and has to begin again. */
+static sonar_code find_length(const char *path, sim_recording *r, SF_INFO *about,
+                              sonar_error *err) {
+    float last[1024]; /* channels, libsndfile's most */
+    const uint64_t said = (uint64_t)about->frames;
+    const sf_count_t end = about->frames - 1;
+    if ((about->format & SF_FORMAT_TYPEMASK) != SF_FORMAT_FLAC)
+        return SONAR_OK;
+    if (sf_seek(r->sound, end, SEEK_SET) == end && sf_readf_float(r->sound, last, 1) == 1)
+        return sf_seek(r->sound, 0, SEEK_SET) ? sonar_fail(err, SONAR_ESYS, path, "cannot seek")
+                                              : SONAR_OK;
+    for (int turn = 0; turn < 2; turn++) { /* to count, and to read */
+        sf_close(r->sound);
+        *about = (SF_INFO){0};
+        r->sound = sf_open(path, SFM_READ, about);
+        if (!r->sound)
+            return sonar_fail(err, SONAR_EUNAVAILABLE, path, "%s", sf_strerror(NULL));
+        if (!turn)
+            r->info.frames = count_frames(r->sound, (size_t)about->channels);
+    }
+    about->frames = (sf_count_t)r->info.frames;
+    if (!about->frames)
+        return sonar_fail(err, SONAR_EINVAL, path, "none of its samples can be read");
+    r->info.lost_frames = said < SF_COUNT_MAX ? said - r->info.frames : 0;
+    return SONAR_OK;
+}
+
 static sonar_code open_sound(const char *path, sim_recording *r, sonar_error *err) {
     SF_INFO about = {0};
     r->sound = sf_open(path, SFM_READ, &about);
     if (!r->sound)
-        return sonar_fail(err, SONAR_EUNAVAILABLE, path, "%s", sf_strerror(NULL));
+        return sonar_fail(err, SONAR_EUNAVAILABLE, path,
+                          "libsndfile cannot read it: %s Are the sizes in its header right?",
+                          sf_strerror(NULL));
+    if (!about.frames)
+        return sonar_fail(err, SONAR_EINVAL, path,
+                          "its header says that it has no samples; a recorder that was killed "
+                          "leaves such a header");
+    const sonar_code code = find_length(path, r, &about, err);
+    if (code)
+        return code;
     sim_sound_info(r->sound, &about, &r->info);
     r->info.utc_ns = broadcast_utc(r->sound, r->info.fs_hz);
     r->info.lost_bytes = lost_bytes(path);
@@ -568,7 +617,9 @@ sonar_code sim_recording_open_as(const char *path, const sim_raw *raw, sim_recor
     sim_recording *r = sonar_alloc(1, sizeof *r);
     if (!r)
         return sonar_fail(err, SONAR_ENOMEM, path, "out of memory");
-    sonar_code code = open_kind(path, raw, r, err);
+    r->path = strdup(path);
+    sonar_code code = r->path ? open_kind(path, raw, r, err)
+                              : sonar_fail(err, SONAR_ENOMEM, path, "out of memory");
     if (code == SONAR_OK && !r->info.utc_ns)
         r->info.named = sim_utc_in_name(path, &r->info.utc_ns);
     if (code == SONAR_OK && r->info.named && r->info.capture)
@@ -605,6 +656,7 @@ void sim_recording_close(sim_recording *r) {
     sim_hdf5_close(r->hdf5);
     free(r->info.capture);
     free(r->info.lack);
+    free(r->path);
     free(r->bytes);
     free(r->piece);
     free(r);
@@ -620,6 +672,11 @@ void sim_recording_tell_loss(const char *tool, const char *path, const sim_recor
                 "%s: %s is truncated: it ends %" PRIu64
                 " bytes before its header says, and %" PRIu64 " samples are left\n",
                 tool, path, info->lost_bytes, info->frames);
+    if (info->lost_frames)
+        fprintf(stderr,
+                "%s: %s is truncated or damaged: its header says %" PRIu64 " samples, and %" PRIu64
+                " can be read\n",
+                tool, path, info->lost_frames + info->frames, info->frames);
 }
 
 const sim_capture *sim_recording_gap(const sim_recording_info *info, uint64_t first, uint64_t end) {
@@ -667,14 +724,21 @@ static float sample_at(const uint8_t *at, int format) {
     }
 }
 
+/* A FLAC is searched for a sample that is not the next one. */
+static bool read_sound(sim_recording *r, uint64_t first, size_t samples) {
+    if (first != r->next && sf_seek(r->sound, (sf_count_t)first, SEEK_SET) != (sf_count_t)first)
+        return false;
+    r->next = first + samples;
+    return sf_readf_float(r->sound, r->piece, (sf_count_t)samples) == (sf_count_t)samples;
+}
+
 /* Reads at most PIECE samples of all channels into r->piece, interleaved. */
 static bool read_piece(sim_recording *r, uint64_t first, size_t samples) {
     size_t values = samples * r->info.channels;
     if (r->hdf5)
         return sim_hdf5_read(r->hdf5, first, samples, r->piece);
     if (r->sound)
-        return sf_seek(r->sound, (sf_count_t)first, SEEK_SET) == (sf_count_t)first &&
-               sf_readf_float(r->sound, r->piece, (sf_count_t)samples) == (sf_count_t)samples;
+        return read_sound(r, first, samples);
     size_t width = sonar_dtype_size((sonar_dtype)r->info.format);
     if (fseeko(r->raw, (off_t)(first * r->info.channels * width), SEEK_SET) != 0 ||
         fread(r->bytes, width, values, r->raw) != values)
@@ -691,8 +755,8 @@ sonar_code sim_recording_read(sim_recording *r, uint64_t first, size_t samples, 
     for (size_t done = 0; done < samples;) {
         size_t count = sonar_min_size(samples - done, PIECE);
         if (!read_piece(r, first + done, count))
-            return sonar_fail(err, SONAR_ESYS, "recording", "cannot be read at sample %" PRIu64,
-                              first + done);
+            return sonar_fail(err, SONAR_ESYS, r->path, "it cannot be read at sample %" PRIu64 "%s",
+                              first + done, r->sound ? ": it is damaged there" : "");
         for (size_t i = 0; i < count; i++)
             for (size_t ch = 0; ch < r->info.channels; ch++)
                 to[ch * samples + done + i] = r->piece[i * r->info.channels + ch];

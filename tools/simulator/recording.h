@@ -37,7 +37,8 @@ typedef struct sim_recording_info {
     size_t captures, lacks;
     sim_capture *capture;
     sim_lack *lack;
-    uint64_t lost_bytes; /* read: bytes that the header announces but the file does not have */
+    /* read: what the header announces and the file does not have */
+    uint64_t lost_bytes, lost_frames;
     uint64_t first_stream, last_stream; /* from sonard's recordings; 0 = not given */
     size_t rank, ranks;                 /* the rank that recorded it, if several recorded; else 0 */
 } sim_recording_info;
@@ -67,7 +68,7 @@ const sim_recording_info *sim_recording_about(const sim_recording *recording);
 sonar_code sim_recording_read(sim_recording *recording, uint64_t first, size_t samples, float *to,
                               sonar_error *err);
 void sim_recording_close(sim_recording *recording);
-/* Prints on stderr if a file is truncated; the remaining samples can be read. */
+/* Prints on stderr if a file is truncated or damaged; the remaining samples can be read. */
 void sim_recording_tell_loss(const char *tool, const char *path, const sim_recording_info *info);
 /* The first capture within the samples first .. end - 1 that does not continue the previous one;
  * NULL: all continue. */
