@@ -870,6 +870,42 @@ def try_optodas_lies(folder):
     fibre.socket.close()
 
 
+def try_optodas_decimated(folder):
+    """One sample of ten, with its time: a slow tone is as it was, a fast one is gone; a gap is wider by the filter; after the
+    clock was set back a new stream begins."""
+    rate, channels, packages, n, by = 1000, 9, 37, 5920, 10
+    t, phase = np.arange(n) / rate, np.arange(channels)[:, None]
+    slow = 1000 * np.cos(2 * np.pi * 31 * t + phase)
+    truth = slow + 1000 * np.cos(2 * np.pi * 271 * t)
+    fibre = Fibre(channels, packages, rate)
+    ear = Ear(folder, f"optodas://127.0.0.1:{fibre.port}/0-8:2", "--decimate", by)
+    fibre.wait()
+    for k in range(0, n, packages):
+        if k != 80 * packages:
+            fibre.socket.send(fibre.data(truth, k, packages, rate))
+    for k in range(0, n, packages):
+        fibre.socket.send(fibre.data(truth, k, packages, rate, -3600 * SECOND))
+    last = lambda ear, epoch: max((index + len(data) for e, _, index, _, _, data in ear.frames if e == epoch), default=0)
+    ear.listen(lambda ear: last(ear, ear.frames[0][0] + 1 if ear.frames else 0) * by > n - 6 * packages)
+    ear.end(number=signal.SIGTERM)
+    first, got = ear.frames[0][0], {0: [], 1: []}
+    for epoch_there, _, index, utc_ns, fs_hz, data in ear.frames:
+        turn = epoch_there - first
+        k = (utc_ns - BASE_NS + turn * 3600 * SECOND) * rate / SECOND
+        assert fs_hz == rate / by and abs(k - round(k)) < 0.01 and round(k) == index * by + (packages if turn else 0), (k, index)
+        at = round(k) + by * np.arange(len(data))
+        assert np.allclose(data, slow[::2, at].T, atol=1.5), (turn, k, np.abs(data - slow[::2, at].T).max())
+        got[turn].extend(at)
+    there, missing = np.array(got[0]), range(80 * packages, 81 * packages)
+    reach = -(-int(there[0]) // by) * by  # the filter's, to whole samples
+    lacking = set(range(by * (-(-reach // by)), int(there[-1]), by)) - set(got[0])
+    assert 50 < reach < 200 and lacking and len(set(got[0])) == len(got[0]) and len(got[1]) > 500, (reach, len(got[1]))
+    assert min(lacking) > missing[0] - reach - by and max(lacking) < missing[-1] + reach + by, (lacking, reach)
+    assert len(lacking) * by > len(missing) + 2 * (reach - by), (lacking, reach)
+    assert "one sample of 10 is sent, at 100 Hz" in ear.said() and "40 Hz" in ear.said(), ear.said()
+    fibre.socket.close()
+
+
 def try_optodas_again(folder):
     """The instrument is started again, an hour of its time later: a gap. Then its clock is set back: a new stream."""
     rate, channels, packages = 1000, 5, 100
@@ -910,12 +946,14 @@ def try_optodas_mistakes(folder):
     fibre, over = Fibre(5, 10, 100), threading.Event()
     answers = threading.Thread(target=lambda: [fibre.socket.poll(20) and fibre.socket.recv() for _ in iter(over.is_set, True)])
     answers.start()  # the socket greets when it is asked for events
-    for words, where in ((["is not of the form", "FIRST-LAST"], "optodas://h"), (["is not of the form"], "optodas://h:"),
+    for words, where, *more in ((["is not of the form", "FIRST-LAST"], "optodas://h"), (["is not of the form"], "optodas://h:"),
                          (["is not of the form"], "optodas://h:x"), (["is not of the form"], "optodas://h:1/5"),
                          (["is not of the form"], "optodas://h:1/5-4"), (["is not of the form"], "optodas://h:1/5-6:0"),
                          (["is not of the form"], "optodas://h:1/5-6:1x"), (["is not of the form"], "optodas://h:1/-5-6"),
-                         (["channels 0 to 4"], f"optodas://127.0.0.1:{fibre.port}/0-5")):
-        done = subprocess.run([binaries / "sonar-feed", where, "--endpoint", f"ipc://{folder}/in", "--array-id", "1"],
+                         (["channels 0 to 4"], f"optodas://127.0.0.1:{fibre.port}/0-5"),
+                         (["from 2 to 1000"], "optodas://h:1", "--decimate", "1"),
+                         (["--decimate is for instruments"], "udp://127.0.0.1:1", "--decimate", "2")):
+        done = subprocess.run([binaries / "sonar-feed", where, "--endpoint", f"ipc://{folder}/in", "--array-id", "1", *more],
                               stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE_S)
         assert done.returncode == 2 and all(word in done.stderr for word in words), (words, done)
     over.set()

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "core/core.h"
+#include "decimator.h"
 #include "ingest/frame.h"
 #include "instrument.h"
 #include "options.h"
@@ -29,7 +30,8 @@ typedef struct options {
     source_counter counter;
     bool from_stream; /* the time: from utc_ns on (0: unknown), not by the clock */
     int64_t utc_ns;
-    double align_s; /* 0: not given */
+    double align_s;    /* 0: not given */
+    uint64_t decimate; /* 0: not given */
 } options;
 
 typedef struct run {
@@ -48,6 +50,8 @@ typedef struct run {
     uint8_t *absent;         /* [unit] */
     uint32_t *first_channel; /* [unit] */
     size_t most;             /* samples of a frame */
+    decimator *decimator;    /* NULL: each sample is sent */
+    float *kept;             /* [frame][channel] that come out of it */
     uint64_t next;           /* index that would follow; UINT64_MAX: nothing has been sent */
     bool jumped;             /* and no frame of all channels has been sent since */
 } run;
@@ -76,6 +80,8 @@ static const char usage[] =
     "                       unknown; default: the time of arrival, with the source's drift\n"
     "      --align S        that an instrument's channels wait for each other (SeedLink: 60 s,\n"
     "                       else 2 s)\n"
+    "      --decimate N     every N-th sample of an instrument whose channels come together,\n"
+    "                       after a low-pass filter; fs_hz is the lower rate\n"
     "  -c, --config FILE    the daemon's configuration: array, fs, endpoint\n"
     "      --endpoint ADDRESS  where to connect to\n"
     "      --array-id N     of the array\n"
@@ -146,6 +152,8 @@ static const tool_option option[] = {
     {"utc", 0, TOOL_OTHER, 0, 0, 0, take_utc, "0 or a time such as 2026-01-31T12:00:00Z"},
     {"align", 0, TOOL_NUMBER, offsetof(options, align_s), 0.01, 3600, NULL,
      "a number of seconds, 0.01 to 3600,"},
+    {"decimate", 0, TOOL_WHOLE, offsetof(options, decimate), 2, 1000, NULL,
+     "a whole number from 2 to 1000"},
     {"array-id", 0, TOOL_WHOLE, offsetof(options, array_id), 0, UINT32_MAX, NULL,
      "a whole number from 0 to 4294967295"},
     {0}};
@@ -175,8 +183,9 @@ static int read_options(int argc, char **argv, options *o) {
         return tool_wrong_usage(&self,
                                 "an instrument tells its type, channels, rate and time: --format, "
                                 "--channels, --rate, --utc, --skip and --counter are not for it");
-    if (!from && o->align_s > 0)
-        return tool_wrong_usage(&self, "--align is for instruments");
+    if (!from && (o->align_s > 0 || o->decimate))
+        return tool_wrong_usage(&self, "%s is for instruments",
+                                o->decimate ? "--decimate" : "--align");
     if (!o->format != !o->channels || !o->format != !(o->rate_hz > 0))
         return tool_wrong_usage(&self, "--format, --channels and --rate belong together");
     if (!o->stream.config && !(o->stream.endpoint && o->array_id != UINT64_MAX))
@@ -192,6 +201,30 @@ static void on_signal(int number) {
     source_interrupt(&feed.source);
 }
 
+/* Where a channel may be absent alone, its samples do not follow on each other. */
+static sonar_code open_decimator(run *r, sonar_error *err) {
+    const options *o = &r->options;
+    sim_recording_info *info = &r->source.info;
+    if (r->grid.units > 1)
+        return sonar_fail(err, SONAR_EINVAL, o->where,
+                          "--decimate is for an instrument whose channels come together, and these "
+                          "are %zu",
+                          r->grid.units);
+    r->kept =
+        sonar_alloc(info->channels * (o->stream.frame_samples / o->decimate + 1), sizeof *r->kept);
+    if (!r->kept)
+        return sonar_fail(err, SONAR_ENOMEM, o->where, "out of memory for a frame");
+    const sonar_code code = decimator_create(info->channels, o->decimate, &r->decimator, err);
+    info->fs_hz /= (double)o->decimate;
+    info->format = SONAR_F32;
+    if (!code)
+        fprintf(stderr,
+                "%s: %s: one sample of %" PRIu64 " is sent, at %.7g Hz; up to %.7g Hz the "
+                "filter lets pass\n",
+                self.name, o->where, o->decimate, info->fs_hz, 0.4 * info->fs_hz);
+    return code;
+}
+
 /* Until it has told what it sends. */
 static sonar_code open_instrument(run *r, sonar_error *err) {
     const options *o = &r->options;
@@ -205,7 +238,7 @@ static sonar_code open_instrument(run *r, sonar_error *err) {
         code = r->instrument->read(r->reader, &r->grid, err);
     r->source.info = (sim_recording_info){
         .channels = r->grid.channels, .fs_hz = r->grid.fs_hz, .format = r->instrument->format};
-    return code;
+    return code || stop || !o->decimate ? code : open_decimator(r, err);
 }
 
 static sonar_code open_source(run *r, sonar_error *err) {
@@ -286,11 +319,11 @@ static sonar_code connect_daemon(run *r, sonar_error *err) {
 
 /* ---- feeding --------------------------------------------------------------------------------- */
 
-static void turn_round(const run *r, size_t samples) {
+static void turn_round(const run *r, const float *rows, size_t samples) {
     const size_t channels = r->source.info.channels;
     for (size_t i = 0; i < samples; i++)
         for (size_t ch = 0; ch < channels; ch++)
-            r->counts[ch * samples + i] = r->rows[i * channels + ch];
+            r->counts[ch * samples + i] = rows[i * channels + ch];
 }
 
 /* The next sample is the one that comes `lost` samples later, and the time is that of now. */
@@ -324,7 +357,7 @@ static sonar_code pass_on(run *r, const source_piece *piece, sonar_error *err) {
                 self.name);
     if (lost + late || moved)
         go_to(r, lost + late);
-    turn_round(r, piece->samples);
+    turn_round(r, r->rows, piece->samples);
     if (!sim_stream_send(&r->stream, r->counts, piece->samples, err))
         return err->code;
     r->index += piece->samples;
@@ -353,20 +386,39 @@ static sonar_code pass_units_on(run *r, const grid_piece *piece, sonar_error *er
     r->jumped &= !all;
     r->next = piece->index + piece->samples;
     sim_stream_seek(&r->stream, piece->renewed, piece->index, piece->utc_ns, 0);
-    turn_round(r, piece->samples);
+    turn_round(r, r->kept ? r->kept : r->rows, piece->samples);
     return sim_stream_send_some(&r->stream, r->counts, piece->samples, r->absent, whole, err)
                ? SONAR_OK
                : err->code;
 }
 
+/* In place of the piece what is left of it; its time is that of the filter's middle. */
+static void decimate(run *r, grid_piece *piece) {
+    uint64_t first = 0;
+    const size_t count =
+        decimator_put(r->decimator, piece->index, r->rows, piece->samples, r->kept, &first);
+    const double later = (double)(int64_t)(first * r->options.decimate - piece->index);
+    piece->utc_ns += llrint(later / r->grid.fs_hz * 1e9);
+    piece->index = first;
+    piece->samples = count;
+}
+
 static sonar_code pump_instrument(run *r, sonar_error *err) {
     grid_piece piece;
     sonar_code code = SONAR_OK;
+    bool renewed = false; /* a new stream has begun, and nothing of it has been sent */
     while (!code && !stop)
-        if (grid_take(&r->grid, r->rows, r->absent, r->most, &piece))
-            code = pass_units_on(r, &piece, err);
-        else
+        if (!grid_take(&r->grid, r->rows, r->absent, r->most, &piece)) {
             code = r->instrument->read(r->reader, &r->grid, err);
+        } else {
+            if (r->decimator)
+                decimate(r, &piece);
+            renewed |= piece.renewed;
+            piece.renewed = renewed;
+            renewed &= !piece.samples;
+            if (piece.samples)
+                code = pass_units_on(r, &piece, err);
+        }
     return code;
 }
 
@@ -425,6 +477,8 @@ int main(int argc, char **argv) {
     if (r->instrument)
         r->instrument->close(r->reader);
     grid_free(&r->grid);
+    decimator_destroy(r->decimator);
+    free(r->kept);
     sonar_config_destroy(r->config);
     free(r->rows);
     free(r->counts);
