@@ -76,10 +76,11 @@ def expect_same(what, got, wanted):
         assert mine[2] == other[2], (what, mine[0], mine[1]["window"])
 
 
-def processed(folder, file):
+def processed(folder, *files, options=("--utc", "2026-01-31T12:00:00Z")):
     """The messages that sonar-process keeps, which are the daemon's (process_test.py)."""
-    run("sonar-process", file, "-c", folder / "array.yaml", "-o", folder / "kept", "--messages", "--no-pictures", "--topics",
-        ",".join(TOPICS), "--utc", "2026-01-31T12:00:00Z")
+    shutil.rmtree(folder / "kept", ignore_errors=True)
+    run("sonar-process", *files, "-c", folder / "array.yaml", "-o", folder / "kept", "--messages", "--no-pictures", "--topics",
+        ",".join(TOPICS), *options)
     data, at, found = (folder / "kept/messages.sonar-spectra").read_bytes(), 0, []
     while at < len(data):
         _, _, head, topic, header, array = struct.unpack_from("<4sHHIIQ", data, at)
@@ -316,6 +317,48 @@ def check_mistakes(folder, samples):
     expect(["no attribute 'listn'"], lambda: sonar.listn, kind=AttributeError)
 
 
+def expect_results(what, results, wanted):
+    got = [(m.topic.encode(), json.dumps(m.header).encode(), m.data.tobytes()) for record in results.values() for m in record.messages]
+    order = {topic.encode(): i for i, topic in enumerate(results)}
+    expect_same(what, got, sorted(wanted, key=lambda message: order[message[0]]))
+
+
+def check_several(folder, wanted_whole):
+    """Files that follow on each other and files side by side, as sonar-process has them."""
+    import sonar
+    samples, config = sea(6), folder / "array.yaml"
+    cuts = [0, 2 * FS_HZ, 4 * FS_HZ, 6 * FS_HZ]
+    parts = [samples[a:b] for a, b in zip(cuts, cuts[1:])]
+
+    def dated(kind, *seconds):
+        (folder / kind).mkdir(exist_ok=True)
+        return [wav(folder / f"{kind}/a_20260131T1200{s:02}Z.wav", part, 1, 16) for s, part in zip(seconds, parts)]
+
+    undated = [wav(folder / f"part-{i}.wav", part, 1, 16) for i, part in enumerate(parts)]
+    expect_results("utc", sonar.process(undated, config, topics=TOPICS, utc=np.datetime64(UTC_NS, "ns")), wanted_whole)
+    for files, options, utc in ((undated, (), None), (dated("even", 0, 2, 4), (), None), (dated("near", 0, 3, 4), (), None),
+                                (dated("gap", 0, 2, 9), (), None), (dated("gap", 0, 2, 9), ("--utc", "0"), 0),
+                                (dated("gap", 0, 2, 9), ("--utc", "2020-01-01T00:00:00Z"), "2020-01-01T00:00:00Z")):
+        results = sonar.process(files, config, topics=TOPICS, utc=utc)
+        expect_results((files[-1], utc), results, processed(folder, *files, options=options))
+        indices = [m.header["sample_index"] for m in results["cbf.azimuth"].messages]
+        assert (max(indices) > 8 * FS_HZ) == ("gap" in str(files[0]) and utc != 0), (files, indices[-1])
+    beside = [wav(folder / "left.wav", samples[:, :2], 1, 16), wav(folder / "right.wav", samples[:-100, 2:].astype("<f4"), 3, 32)]
+    results = sonar.process(beside, config, topics=TOPICS, side_by_side=True)
+    expect_results("beside", results, processed(folder, *beside, options=("--side-by-side",)))
+    expect(["are they in order?", "4.0 s before"], sonar.process, dated("even", 0, 2, 4)[::-1], config)
+    expect(["right.wav", "4 channels", "left.wav has 2"], sonar.process, beside, config)
+    expect(["part-1.wav", "8000 Hz", "4000 Hz"], sonar.process, [undated[0], wav(undated[1], parts[1], 1, 16, 8000)], config)
+    expect(["part-1.wav", "8000 Hz", "4000 Hz"], sonar.process, undated[:2], config, side_by_side=True)
+    expect(["the same time", "utc="], sonar.process, dated("even", 0, 2, 4), config, side_by_side=True)
+    expect(["no file was given"], sonar.process, [], config)
+    parts[0].tofile(folder / "counted.sigmf-data")
+    (folder / "counted.sigmf-meta").write_text(json.dumps({
+        "global": {"core:datatype": "ri16_le", "core:sample_rate": FS_HZ, "core:num_channels": SENSORS, "core:version": "1.2.0"},
+        "captures": [{"core:sample_start": 0, "core:global_index": 8000}], "annotations": []}))
+    expect(["core:global_index", "sonar-process joins"], sonar.process, [undated[0], folder / "counted.sigmf-meta"], config)
+
+
 def check_process(folder, samples, wanted):
     """All kinds of WAV files, and SigMF, give the numbers of sonar-process; so do its contacts."""
     import sonar
@@ -330,9 +373,7 @@ def check_process(folder, samples, wanted):
     files.append(folder / "set.sigmf-meta")
     for file in files:
         results = sonar.process(file, folder / "array.yaml", topics=TOPICS, utc=np.datetime64(UTC_NS, "ns") if file.name == "f.wav" else None)
-        got = [(m.topic.encode(), json.dumps(m.header).encode(), m.data.tobytes()) for record in results.values() for m in record.messages]
-        order = {topic.encode(): i for i, topic in enumerate(results)}
-        expect_same(file.name, got, sorted(wanted, key=lambda message: order[message[0]]))
+        expect_results(file.name, results, wanted)
     listed = json.loads((folder / "kept/contacts.json").read_text())
     assert len(results.contacts) == len(listed) > 5
     for mine, kept in zip(results.contacts, listed):
@@ -416,6 +457,7 @@ def main():
             return  # Python itself has none
         check_session(folder, samples, wanted)
         check_process(folder, samples, wanted)
+        check_several(folder, wanted)
         check_beamform(samples)
         check_gaps(folder, samples)
         check_mistakes(folder, samples)
