@@ -20,7 +20,7 @@
 #include <random>
 #include <vector>
 
-#include "mvdr_jacobi/jacobi_cuda.cuh"
+#include "mvdr_jacobi/run_jacobi_cuda.cuh"
 
 typedef std::complex<double> cplx;
 typedef std::vector<cplx> square; /* n x n, column by column */

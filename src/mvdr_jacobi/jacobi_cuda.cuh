@@ -747,18 +747,27 @@ __device__ inline void team_barrier(uint32_t *arrived, uint32_t target) {
     __syncthreads();
 }
 
-/* A block's place: blocks take theirs in the order in which they begin, so that a team never waits
- * for a block that could begin only after it. */
-struct team_place {
-    uint32_t team, member;
+/* A member of a team, and where the team's barrier has come to. */
+struct team_member {
+    uint32_t team, member, members, *arrived, target;
 };
 
-__device__ inline team_place take_place(const jacobi_batch &b) {
+/* Blocks take their places in the order in which they begin, so that a team never waits for a block
+ * that could begin only after it. */
+__device__ inline team_member join_team(const jacobi_batch &b) {
     __shared__ uint32_t ticket;
     if (threadIdx.x == 0)
         ticket = atomicAdd(b.arrived, 1);
     __syncthreads();
-    return {ticket / b.members, ticket % b.members};
+    const uint32_t team = ticket / b.members;
+    return {team, ticket % b.members, b.members, b.arrived + 1 + team, 0};
+}
+
+__device__ inline void meet(team_member &own) {
+    if (own.members == 1)
+        __syncthreads();
+    else
+        team_barrier(own.arrived, own.target += own.members);
 }
 
 /* Pairs are left alone whose columns are orthogonal to rounding; sweeps go on until all are. After
@@ -790,67 +799,59 @@ __device__ inline double turn_pair(complex64 *x, uint32_t n, double *d, index_pa
     return worst;
 }
 
-/* A member's part of a sweep over a matrix, *target being where the team's barrier has come to.
- * Returns the square of the residual. */
-__device__ inline double sweep_matrix(const jacobi_batch &b, team_place place, uint32_t matrix,
+/* A member's part of a sweep over a matrix. Returns the square of the residual. */
+__device__ inline double sweep_matrix(const jacobi_batch &b, team_member &own, uint32_t matrix,
                                       bool nearly, unsigned long long *shared_worst,
-                                      uint32_t *target, pivot_room &r) {
+                                      pivot_room &r) {
     const uint32_t n = b.order, blocks = n / JACOBI_BLOCK;
     complex64 *x = b.x + b.first(matrix);
     double *d = b.own + (size_t)matrix * n, worst = 0;
     for (uint32_t round = 0; round + 1 < blocks; round++) {
-        for (uint32_t p = place.member; p < blocks / 2; p += b.members)
+        for (uint32_t p = own.member; p < blocks / 2; p += own.members)
             worst =
                 fmax(worst, turn_pair(x, n, d, jacobi_pair(blocks, round, p), nearly && round, r));
         if (round + 2 == blocks && threadIdx.x == 0)
             atomicMax(shared_worst, (unsigned long long)__double_as_longlong(worst));
-        *target += b.members;
-        team_barrier(b.arrived + 1 + place.team, *target);
+        meet(own);
     }
     return __longlong_as_double((long long)__ldcg(shared_worst));
 }
 
+/* How far a matrix has come. */
+struct sweep_progress {
+    uint32_t most, sweeps;
+    double limit, found; /* squares of the residual */
+
+    __device__ sweep_progress(const jacobi_batch &b, uint32_t matrix)
+        : most(b.wants(matrix) ? min(b.max_sweeps, JACOBI_MOST_SWEEPS) : 0), sweeps(0),
+          limit(fmax(ORTHOGONAL2, b.tolerance * b.tolerance)), found(1) {}
+
+    __device__ bool goes_on() const { return sweeps < most && found > limit; }
+
+    __device__ void tell(const jacobi_batch &b, uint32_t matrix) const {
+        jacobi_record &record = b.record[matrix];
+        if (most)
+            record = {sqrt(found), record.shift, sweeps, found <= limit};
+    }
+};
+
 /* All sweeps of all matrices by pairs; b.teams * b.members blocks. */
 __global__ void __launch_bounds__(JACOBI_THREADS, JACOBI_RESIDENT) jacobi_sweeps(jacobi_batch b) {
     __shared__ pivot_room r;
-    const team_place place = take_place(b);
-    uint32_t target = 0;
+    team_member place = join_team(b);
     for (uint32_t across = 0; across < 2; across++)
         r.games[across][threadIdx.x] = games_of(threadIdx.x, across);
     for (uint32_t matrix = place.team; matrix < b.count; matrix += b.teams) {
         unsigned long long *worst = b.worst + (size_t)matrix * JACOBI_MOST_SWEEPS;
-        const uint32_t most = b.wants(matrix) ? min(b.max_sweeps, JACOBI_MOST_SWEEPS) : 0;
-        const double limit = fmax(ORTHOGONAL2, b.tolerance * b.tolerance);
-        double found = 1;
-        uint32_t sweeps = 0;
-        while (sweeps < most && found > limit) {
-            found = sweep_matrix(b, place, matrix, found <= NEARLY2, worst + sweeps, &target, r);
-            sweeps++;
-        }
-        if (place.member == 0 && threadIdx.x == 0 && most) {
-            jacobi_record &record = b.record[matrix];
-            record.residual = sqrt(found);
-            record.sweeps = sweeps;
-            record.converged = found <= limit;
-        }
+        sweep_progress now(b, matrix);
+        for (; now.goes_on(); now.sweeps++)
+            now.found = sweep_matrix(b, place, matrix, now.found <= NEARLY2, worst + now.sweeps, r);
+        if (place.member == 0 && threadIdx.x == 0)
+            now.tell(b, matrix);
     }
 }
 
 /* ---- all rotations at once ------------------------------------------------------------------- */
-
-/* A member of a team, and where the team's barrier has come to. */
-struct team_member {
-    uint32_t team, member, members, *arrived, target;
-};
-
-__device__ inline team_member join_team(const jacobi_batch &b) {
-    const team_place place = take_place(b);
-    return {place.team, place.member, b.members, b.arrived + 1 + place.team, 0};
-}
-
-__device__ inline void meet(team_member &own) {
-    team_barrier(own.arrived, own.target += own.members);
-}
 
 /*
  * Where the angles are small all pairs are turned at once. K has the sine of half of each pair's
@@ -1165,28 +1166,26 @@ __device__ __noinline__ double sweep_pairs(const team_work &work, team_member &o
 constexpr double TOGETHER2 = 1e-2, NEIGHBOURS2 = 1e-6;
 constexpr uint32_t MOST_REFUSALS = 2;
 
-/* Sweeps over a matrix until the square of the residual, *found, is at most `limit`. Returns their
- * number. All threads of all members call. */
-__device__ inline uint32_t sweep_together(team_work &work, team_member &own, bool warm,
-                                          uint32_t most, double limit, unsigned long long *worst,
-                                          pivot_room &r, double *found) {
-    uint32_t sweeps = 0, refusals = 0, neighbours = 2;
+/* All sweeps over a matrix. All threads of all members call. */
+__device__ inline void sweep_together(team_work &work, team_member &own, bool warm,
+                                      unsigned long long *worst, pivot_room &r,
+                                      sweep_progress &now) {
+    uint32_t refusals = 0, neighbours = 2;
     bool together = warm;
-    for (*found = 1; *found > limit && sweeps < most; sweeps++, worst++) {
-        const double before = *found;
+    for (; now.goes_on(); now.sweeps++, worst++) {
+        const double before = now.found;
         if (together) {
             for (; neighbours > 0; neighbours--)
                 sweep_pairs(work, own, rounds_of::NEIGHBOURS, false, worst, r);
-            together = turn_all(work, own, limit, worst, found) && *found <= before / 4;
-            neighbours = *found > NEIGHBOURS2;
+            together = turn_all(work, own, now.limit, worst, &now.found) && now.found <= before / 4;
+            neighbours = now.found > NEIGHBOURS2;
             refusals += !together;
         } else {
-            *found = sweep_pairs(work, own, rounds_of::ALL, before <= NEARLY2, worst, r);
-            together = warm && *found <= TOGETHER2 && refusals < MOST_REFUSALS;
+            now.found = sweep_pairs(work, own, rounds_of::ALL, before <= NEARLY2, worst, r);
+            together = warm && now.found <= TOGETHER2 && refusals < MOST_REFUSALS;
             neighbours = 2;
         }
     }
-    return sweeps;
 }
 
 /* The same with all pairs at once where that is possible; fewer blocks, with more registers. */
@@ -1200,8 +1199,6 @@ __global__ void __launch_bounds__(JACOBI_THREADS, JACOBI_TOGETHER) jacobi_togeth
     complex64 *own = b.squares + 4 * place.team * size;
     for (uint32_t matrix = place.team; matrix < b.count; matrix += b.teams) {
         const size_t first = b.first(matrix);
-        const uint32_t most = b.wants(matrix) ? min(b.max_sweeps, JACOBI_MOST_SWEEPS) : 0;
-        const double limit = fmax(ORTHOGONAL2, b.tolerance * b.tolerance);
         team_work work = {n,
                           b.x + first,
                           b.vectors + first,
@@ -1211,19 +1208,14 @@ __global__ void __launch_bounds__(JACOBI_THREADS, JACOBI_TOGETHER) jacobi_togeth
                           {own + 2 * size, own + 3 * size},
                           b.own + (size_t)matrix * n,
                           b.sums + (size_t)place.team * 2 * jacobi_parts(n) * n};
-        double found;
-        const uint32_t sweeps =
-            sweep_together(work, place, b.begins_from_vectors(matrix), most, limit,
-                           b.worst + (size_t)matrix * JACOBI_MOST_SWEEPS, r, &found);
+        sweep_progress now(b, matrix);
+        sweep_together(work, place, b.begins_from_vectors(matrix),
+                       b.worst + (size_t)matrix * JACOBI_MOST_SWEEPS, r, now);
         for (size_t i = place.member * JACOBI_THREADS + threadIdx.x;
-             most && work.x != b.x + first && i < size; i += place.members * JACOBI_THREADS)
+             now.most && work.x != b.x + first && i < size; i += place.members * JACOBI_THREADS)
             work.turned[i] = work.x[i];
-        if (place.member == 0 && threadIdx.x == 0 && most) {
-            jacobi_record &record = b.record[matrix];
-            record.residual = sqrt(found);
-            record.sweeps = sweeps;
-            record.converged = found <= limit;
-        }
+        if (place.member == 0 && threadIdx.x == 0)
+            now.tell(b, matrix);
     }
 }
 
@@ -1269,70 +1261,6 @@ __global__ void jacobi_order(jacobi_batch b) {
         b.d[(size_t)matrix * n + place] = fmax(own - b.record[matrix].shift, 0.0);
     if (j == 0 && lane() == 0 && b.kept)
         b.kept[matrix] = b.record[matrix].converged;
-}
-
-/* ---- host ------------------------------------------------------------------------------------ */
-
-/* How many blocks a team has where pairs are turned together: those with which all matrices take
- * the fewest turns, by the tiles and the rounds of pairs that a stream takes. */
-inline uint32_t jacobi_members(const jacobi_batch *b, uint32_t most, uint32_t resident) {
-    const uint32_t columns = b->order / JACOBI_PIVOT, warps = JACOBI_THREADS / WARP,
-                   half = columns * (columns + 1), whole = 2 * columns * columns;
-    uint64_t least = UINT64_MAX;
-    uint32_t members = 1;
-    for (uint32_t m = 1; m <= whole && m <= resident; m++) {
-        const uint32_t teams = most < resident / m ? most : resident / m;
-        const uint64_t turns = 24 * ((half + m * warps - 1) / (m * warps)) +
-                               6 * ((whole + m * warps - 1) / (m * warps)) +
-                               8 * ((columns + m - 1) / m),
-                       all = turns * ((b->count + teams - 1) / teams);
-        if (all < least)
-            least = all, members = m;
-    }
-    return members;
-}
-
-/* Teams of as many blocks as run at a time on this number of multiprocessors. */
-inline cudaError_t jacobi_fit(jacobi_batch *b, int processors) {
-    const uint32_t most = (uint32_t)mvdr_jacobi_teams(b->order, b->count),
-                   pairs = b->order / JACOBI_PIVOT;
-    b->fit[1] = {0, 0};
-    for (int together = 0; together < (most ? 2 : 1); together++) {
-        int blocks = 0;
-        const cudaError_t error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(
-            &blocks, together ? jacobi_together : jacobi_sweeps, JACOBI_THREADS, 0);
-        if (error)
-            return error;
-        const uint32_t resident = (uint32_t)((blocks > 1 ? blocks : 1) * processors),
-                       members = together           ? jacobi_members(b, most, resident)
-                                 : pairs < resident ? pairs
-                                                    : resident,
-                       teams = members ? resident / members : 0, bound = together ? most : b->count;
-        b->fit[together] = {teams < bound ? teams : bound, members};
-    }
-    return cudaSuccess;
-}
-
-/* Five to eight launches; errors are those of cudaGetLastError. */
-inline void jacobi_run(const jacobi_batch &b, cudaStream_t stream) {
-    const uint32_t n = b.order;
-    const dim3 tiles((n + TILE_ROWS_64 - 1) / TILE_ROWS_64, n / TILE_COLUMNS_32, b.count),
-        columns((n + 7) / 8, b.count);
-    if (!n || !b.count)
-        return;
-    if (b.kept) {
-        jacobi_products<TIMES_VECTORS><<<tiles, JACOBI_THREADS, 0, stream>>>(b);
-        jacobi_products<BETWEEN_VECTORS><<<tiles, JACOBI_THREADS, 0, stream>>>(b);
-    }
-    jacobi_factor<<<b.count, CHOLESKY_THREADS, 0, stream>>>(b);
-    jacobi_products<VECTORS_TIMES_FACTOR><<<tiles, JACOBI_THREADS, 0, stream>>>(b);
-    const bool together = b.kept && b.fit[1].teams;
-    jacobi_batch own = b;
-    own.teams = b.fit[together].teams, own.members = b.fit[together].members;
-    const auto sweeps = together ? jacobi_together : jacobi_sweeps;
-    sweeps<<<own.teams * own.members, JACOBI_THREADS, 0, stream>>>(own);
-    jacobi_norms<<<columns, 256, 0, stream>>>(b);
-    jacobi_order<<<columns, 256, 0, stream>>>(b);
 }
 
 } // namespace mvdr

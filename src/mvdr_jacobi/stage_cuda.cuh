@@ -8,9 +8,9 @@
 #include "mvdr_jacobi/common.h"
 #include "mvdr_jacobi/device.h"
 #include "mvdr_jacobi/inverse.h"
-#include "mvdr_jacobi/jacobi_cuda.cuh"
 #include "mvdr_jacobi/mvdr_jacobi.h"
 #include "mvdr_jacobi/route.h"
+#include "mvdr_jacobi/run_jacobi_cuda.cuh"
 #include "mvdr_jacobi/tone.h"
 
 namespace mvdr {
