@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The block Jacobi method of src/mvdr_jacobi/jacobi_cuda.cuh against LAPACK's zheevd, and graded
- * matrices against Jacobi's method in long double. A plain program (exit 77 without a GPU).
+/* The block Jacobi method of src/mvdr_jacobi/run_jacobi_cuda.cuh against LAPACK's zheevd, and
+ * graded matrices against Jacobi's method in long double. A plain program (exit 77 without a GPU).
  * Options: --quick (small sizes, for compute-sanitizer), --time (figures, beside cuSOLVER). */
 #include <complex>
 #define lapack_complex_float  std::complex<float>
@@ -202,6 +202,8 @@ struct solver {
         CUDA_OK(cudaMalloc(&b.squares, teams * 4 * pitch * pitch * sizeof *b.squares));
         CUDA_OK(cudaMalloc(&b.sums, teams * 2 * mvdr::jacobi_parts((uint32_t)pitch) * pitch *
                                         sizeof *b.sums));
+        CUDA_OK(cudaMalloc(&b.turn, elements * sizeof *b.turn));
+        CUDA_OK(cudaMalloc(&b.change, count * 2 * mvdr::FOLLOW_PROBES * pitch * sizeof *b.change));
         CUDA_OK(cudaMalloc(&b.d, count * pitch * sizeof *b.d));
         CUDA_OK(cudaMalloc(&b.own, count * pitch * sizeof *b.own));
         CUDA_OK(cudaMalloc(&b.record, count * sizeof *b.record));
@@ -212,8 +214,8 @@ struct solver {
         CUDA_OK(mvdr::jacobi_fit(&b, processors));
     }
     ~solver() {
-        void *all[] = {b.a,   b.x,      b.vectors, b.squares, b.sums, b.d,
-                       b.own, b.record, b.worst,   b.arrived, kept};
+        void *all[] = {b.a, b.x,   b.vectors, b.squares, b.sums,    b.turn, b.change,
+                       b.d, b.own, b.record,  b.worst,   b.arrived, kept};
         for (void *memory : all)
             cudaFree(memory);
     }
@@ -418,6 +420,39 @@ static void stream(size_t n, size_t length, size_t steps) {
            n, sweeps[0], sweeps[1]);
 }
 
+/* From the vectors of each kind of matrix, changed by `added` snapshots while it fades: one is
+ * followed, three are not. And from those of the matrix itself. */
+static void changes(size_t n, size_t added) {
+    solver solver(n, KIND_COUNT);
+    std::vector<square> matrices;
+    for (int kind = 0; kind < KIND_COUNT; kind++) {
+        matrices.push_back(matrix_of(kind, n));
+        solver.put((size_t)kind, matrices.back());
+    }
+    solver.run(false);
+    for (int kind = 0; kind < KIND_COUNT; kind++) {
+        square &r = matrices[(size_t)kind];
+        scene sea = {n, {{0.1, 3}}, 0, 0};
+        double trace = 1e-30;
+        for (size_t i = 0; i < n; i++)
+            trace += r[i * n + i].real();
+        for (cplx &x : r)
+            x *= added ? 0.75 : 1;
+        for (size_t l = 0; l < added; l++)
+            add(r, sea.next(), trace / (double)(4 * n * n));
+        for (size_t i = 0; i < n; i++)
+            r[i * n + i] = r[i * n + i].real();
+        solver.put((size_t)kind, r);
+    }
+    solver.run(true);
+    for (int kind = 0; kind < KIND_COUNT; kind++) {
+        const solved s = solver.get((size_t)kind);
+        check(matrices[(size_t)kind], s, KINDS[kind]);
+        expect(kind || added != 1 || s.record.sweeps <= 4, "%s, %zu rows: %u sweeps", KINDS[kind],
+               n, s.record.sweeps);
+    }
+}
+
 /* ---- determinism ----------------------------------------------------------------------------- */
 
 static bool same(const solved &a, const solved &b) {
@@ -425,26 +460,32 @@ static bool same(const solved &a, const solved &b) {
            !memcmp(a.v.data(), b.v.data(), a.v.size() * sizeof(cplx));
 }
 
-/* A matrix has the same result in every run, and among others. */
+/* A matrix has the same result in every run, and among others, from nothing and from the vectors of
+ * another. */
 static void repeats(size_t n, size_t count) {
     solver many(n, count), one(n, 1);
-    std::vector<square> matrices;
-    for (size_t i = 0; i < count; i++)
-        matrices.push_back(matrix_of((int)(i % 4), n));
-    std::vector<solved> first;
-    for (int turn = 0; turn < 3; turn++) {
-        for (size_t i = 0; i < count; i++)
-            many.put(i, matrices[i]);
-        many.run(false);
-        for (size_t i = 0; i < count; i++)
-            if (turn == 0)
-                first.push_back(many.get(i));
-            else
-                expect(same(first[i], many.get(i)), "%zu rows: matrix %zu in run %d", n, i, turn);
+    std::vector<square> matrices[2];
+    for (size_t i = 0; i < count; i++) {
+        matrices[0].push_back(matrix_of((int)(i % 4), n));
+        matrices[1].push_back(matrices[0].back());
+        add(matrices[1].back(), scene{n, {{0.1, 3}}, 0, 0}.next(), 0.01);
     }
-    one.put(0, matrices[count - 1]);
-    one.run(false);
-    expect(same(first[count - 1], one.get(0)), "%zu rows: alone", n);
+    for (int warm = 0; warm < 2; warm++)
+        one.put(0, matrices[warm][count - 1]), one.run(warm);
+    std::vector<solved> first[2];
+    for (int turn = 0; turn < 3; turn++)
+        for (int warm = 0; warm < 2; warm++) {
+            for (size_t i = 0; i < count; i++)
+                many.put(i, matrices[warm][i]);
+            many.run(warm);
+            for (size_t i = 0; i < count; i++)
+                if (turn == 0)
+                    first[warm].push_back(many.get(i));
+                else
+                    expect(same(first[warm][i], many.get(i)), "%zu rows: matrix %zu in run %d", n,
+                           i, turn);
+        }
+    expect(same(first[1][count - 1], one.get(0)), "%zu rows: alone", n);
 }
 
 /* ---- times ----------------------------------------------------------------------------------- */
@@ -518,9 +559,11 @@ static void time_one(size_t n, size_t count) {
     scene sea = {n, {{0.76, 1000}, {-0.01, 100}, {-0.55, 10}}, 0, 0};
     const size_t length = 2 * n, bytes = count * s.pitch * s.pitch * sizeof(mvdr::complex64);
     mvdr::complex64 *source[2], *vectors;
+    double *d;
     for (int t = 0; t < 2; t++)
         CUDA_OK(cudaMalloc(&source[t], bytes));
     CUDA_OK(cudaMalloc(&vectors, bytes));
+    CUDA_OK(cudaMalloc(&d, count * s.pitch * sizeof *d));
     const size_t different = std::min(count, (size_t)(n > 256 ? 2 : 4));
     for (size_t i = 0; i < count; i++) {
         if (i < different) {
@@ -551,11 +594,13 @@ static void time_one(size_t n, size_t count) {
     });
     const uint32_t cold_sweeps = s.get(0).record.sweeps;
     CUDA_OK(cudaMemcpy(vectors, s.b.vectors, bytes, cudaMemcpyDeviceToDevice));
+    CUDA_OK(cudaMemcpy(d, s.b.d, count * s.pitch * sizeof *d, cudaMemcpyDeviceToDevice));
     CUDA_OK(cudaMemcpy(s.b.a, source[1], bytes, cudaMemcpyDeviceToDevice));
     s.run(true); /* sets the flags */
     const double warm = time_ms([&](cudaEvent_t begin) {
         CUDA_OK(cudaMemcpy(s.b.a, source[1], bytes, cudaMemcpyDeviceToDevice));
         CUDA_OK(cudaMemcpy(s.b.vectors, vectors, bytes, cudaMemcpyDeviceToDevice));
+        CUDA_OK(cudaMemcpy(s.b.d, d, count * s.pitch * sizeof *d, cudaMemcpyDeviceToDevice));
         CUDA_OK(cudaEventRecord(begin));
         mvdr::jacobi_run(s.b, 0);
     });
@@ -567,7 +612,7 @@ static void time_one(size_t n, size_t count) {
     fflush(stdout);
     for (int t = 0; t < 2; t++)
         cudaFree(source[t]);
-    cudaFree(vectors);
+    cudaFree(vectors), cudaFree(d);
 }
 
 int main(int argc, char **argv) {
@@ -596,6 +641,10 @@ int main(int argc, char **argv) {
     for (size_t n : {40, 100})
         if (!quick || n == 40)
             graded(n);
+    for (size_t n : {1, 33, 64, 100, 130})
+        for (size_t added : {0, 1, 3})
+            if (!quick || n == 33 || n == 1)
+                changes(n, added);
     stream(quick ? 40 : 64, 128, quick ? 3 : 40);
     stream(100, 100, quick ? 3 : 12); /* all pairs are turned at once */
     repeats(quick ? 48 : 96, quick ? 3 : 40);

@@ -32,7 +32,8 @@ inline void destroy(void *opaque) {
 
 static_assert(mvdr::PANEL == MVDR_DEVICE_PANEL && mvdr::MOMENT_ROWS == MVDR_DEVICE_MOMENTS &&
                   mvdr::INVERSE_THREADS / mvdr::WARP * mvdr::TILE_ROWS == MVDR_DEVICE_GROUP &&
-                  mvdr::JACOBI_MOST_SWEEPS == MVDR_DEVICE_SWEEPS,
+                  mvdr::JACOBI_MOST_SWEEPS == MVDR_DEVICE_SWEEPS &&
+                  mvdr::FOLLOW_PROBES == MVDR_DEVICE_PROBES,
               "sizes that the table multiplies are the kernels'");
 
 template <typename X> sonar_code make_array(X **memory, size_t a, size_t b, sonar_error *err) {

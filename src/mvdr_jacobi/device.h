@@ -19,6 +19,7 @@ enum {
     MVDR_DEVICE_SQUARE = 64,  /* rows of a square of a matrix that all multiprocessors work on */
     MVDR_DEVICE_VECTORS = 5,  /* as long as the matrix, in a solving block */
     MVDR_DEVICE_SWEEPS = 40,  /* of Jacobi's method, at most */
+    MVDR_DEVICE_PROBES = 5,   /* of the change that its vectors follow */
     MVDR_DEVICE_PANEL = 32,   /* columns; orders are filled up to whole panels */
     MVDR_DEVICE_MOMENTS = 64, /* rows of M whose part of its forms is summed */
     MVDR_DEVICE_GROUP = 64    /* rows of M that a block makes of a panel */
@@ -49,7 +50,7 @@ typedef struct mvdr_device {
  * which pairs alone leave most multiprocessors idle (gpu_jacobi --time). 20480 rows fill any GPU.
  */
 static inline size_t mvdr_jacobi_teams(size_t order, size_t count) {
-    if (order < 128 || (order < 512 && count > 16))
+    if (order < 128 || (order < 256 && count > 16))
         return 0;
     const size_t most = order < 20480 ? 20480 / order : 1;
     return count < most ? count : most;
@@ -122,6 +123,8 @@ mvdr_device mvdr_device_of(const sonar_mvdr_spec *spec, const mvdr_choices *choi
     ARRAY(view.kept, 4, s->decomposed, 1)                                                          \
     ARRAY(jacobi.squares, 16, 4 * s->teams * s->most, s->most)                                     \
     ARRAY(jacobi.sums, 8, 2 * s->teams * (s->most / 32 + s->most / 16), s->most)                   \
+    ARRAY(jacobi.turn, 8, s->decomposed * s->most, s->most)                                        \
+    ARRAY(jacobi.change, 16, s->decomposed * 2 * MVDR_DEVICE_PROBES, s->most)                      \
     ARRAY(jacobi.own, 8, s->decomposed, s->most)                                                   \
     ARRAY(jacobi.worst, 8, s->decomposed, MVDR_DEVICE_SWEEPS)                                      \
     ARRAY(jacobi.arrived, 4, s->decomposed ? s->decomposed + 1 : 0, 1)

@@ -41,6 +41,9 @@ struct jacobi_record {
     uint32_t converged;
 };
 
+/* What a matrix begins from: nothing, vectors, or vectors that have followed its change. */
+enum jacobi_start : uint32_t { FROM_NOTHING, FROM_VECTORS, FROM_FOLLOWED };
+
 /* Matrices of as many rows, stored with a multiple of 32 rows and columns, which are zeros beyond
  * their own; so are the results there. */
 struct jacobi_batch {
@@ -52,8 +55,9 @@ struct jacobi_batch {
     complex64 *vectors;     /* the same size: where warm those of a similar matrix, then the
                                eigenvectors, column by column in the order of d */
     const uint32_t *wanted; /* [matrix] 0: nothing happens to it; NULL: all */
-    uint32_t *kept; /* [matrix] 1: begin from vectors; then: they have converged. NULL: never */
-    double *d;      /* [matrix][order] eigenvalues, descending, none negative */
+    uint32_t *kept; /* [matrix] a jacobi_start; then whether they have converged. NULL: never */
+    double *d;      /* [matrix][order] eigenvalues, descending, none negative; where it begins from
+                       vectors those of these */
     double *own;    /* [matrix][order] scratch: of columns in the order of x */
     jacobi_record *record;     /* [matrix] */
     unsigned long long *worst; /* [matrix][JACOBI_MOST_SWEEPS] bits of squares of residuals */
@@ -64,10 +68,17 @@ struct jacobi_batch {
     } fit[2]; /* for these: by pairs, and all at once where some begin from vectors; jacobi_fit */
     complex64 *squares; /* [mvdr_jacobi_teams()][4][order][order] scratch of a team */
     double *sums;       /* [mvdr_jacobi_teams()][2][jacobi_parts()][order] the same */
+    double *turn;       /* [matrix][order][order] scratch, where vectors follow; so is */
+    complex64 *change;  /* [matrix][2][FOLLOW_PROBES][order] */
 
     __device__ size_t first(uint32_t matrix) const { return (size_t)matrix * order * order; }
     __device__ bool wants(uint32_t matrix) const { return !wanted || wanted[matrix]; }
-    __device__ bool begins_from_vectors(uint32_t matrix) const { return kept && kept[matrix]; }
+    __device__ jacobi_start start(uint32_t matrix) const {
+        return kept ? (jacobi_start)kept[matrix] : FROM_NOTHING;
+    }
+    __device__ bool begins_from_vectors(uint32_t matrix) const {
+        return start(matrix) != FROM_NOTHING;
+    }
 };
 
 /* Parts of the sums over a column's or a row's elements: of tiles of 32 columns, and of 16 rows. */
@@ -824,7 +835,8 @@ struct sweep_progress {
 
     __device__ sweep_progress(const jacobi_batch &b, uint32_t matrix)
         : most(b.wants(matrix) ? min(b.max_sweeps, JACOBI_MOST_SWEEPS) : 0), sweeps(0),
-          limit(fmax(ORTHOGONAL2, b.tolerance * b.tolerance)), found(1) {}
+          limit(fmax(ORTHOGONAL2, b.tolerance * b.tolerance)),
+          found(b.start(matrix) == FROM_FOLLOWED ? NEARLY2 : 1) {}
 
     __device__ bool goes_on() const { return sweeps < most && found > limit; }
 
@@ -1167,11 +1179,11 @@ constexpr double TOGETHER2 = 1e-2, NEIGHBOURS2 = 1e-6;
 constexpr uint32_t MOST_REFUSALS = 2;
 
 /* All sweeps over a matrix. All threads of all members call. */
-__device__ inline void sweep_together(team_work &work, team_member &own, bool warm,
+__device__ inline void sweep_together(team_work &work, team_member &own, jacobi_start start,
                                       unsigned long long *worst, pivot_room &r,
                                       sweep_progress &now) {
-    uint32_t refusals = 0, neighbours = 2;
-    bool together = warm;
+    uint32_t refusals = 0, neighbours = start == FROM_FOLLOWED ? 0 : 2;
+    bool together = start != FROM_NOTHING;
     for (; now.goes_on(); now.sweeps++, worst++) {
         const double before = now.found;
         if (together) {
@@ -1182,7 +1194,7 @@ __device__ inline void sweep_together(team_work &work, team_member &own, bool wa
             refusals += !together;
         } else {
             now.found = sweep_pairs(work, own, rounds_of::ALL, before <= NEARLY2, worst, r);
-            together = warm && now.found <= TOGETHER2 && refusals < MOST_REFUSALS;
+            together = start != FROM_NOTHING && now.found <= TOGETHER2 && refusals < MOST_REFUSALS;
             neighbours = 2;
         }
     }
@@ -1209,8 +1221,8 @@ __global__ void __launch_bounds__(JACOBI_THREADS, JACOBI_TOGETHER) jacobi_togeth
                           b.own + (size_t)matrix * n,
                           b.sums + (size_t)place.team * 2 * jacobi_parts(n) * n};
         sweep_progress now(b, matrix);
-        sweep_together(work, place, b.begins_from_vectors(matrix),
-                       b.worst + (size_t)matrix * JACOBI_MOST_SWEEPS, r, now);
+        sweep_together(work, place, b.start(matrix), b.worst + (size_t)matrix * JACOBI_MOST_SWEEPS,
+                       r, now);
         for (size_t i = place.member * JACOBI_THREADS + threadIdx.x;
              now.most && work.x != b.x + first && i < size; i += place.members * JACOBI_THREADS)
             work.turned[i] = work.x[i];

@@ -3,7 +3,7 @@
 #ifndef SONAR_MVDR_JACOBI_RUN_JACOBI_CUDA_CUH
 #define SONAR_MVDR_JACOBI_RUN_JACOBI_CUDA_CUH
 
-#include "mvdr_jacobi/jacobi_cuda.cuh"
+#include "mvdr_jacobi/follow_cuda.cuh"
 
 namespace mvdr {
 
@@ -55,11 +55,14 @@ inline void jacobi_run(const jacobi_batch &b, cudaStream_t stream) {
     if (!n || !b.count)
         return;
     if (b.kept) {
+        follow_change(b, stream);
         jacobi_products<TIMES_VECTORS><<<tiles, JACOBI_THREADS, 0, stream>>>(b);
         jacobi_products<BETWEEN_VECTORS><<<tiles, JACOBI_THREADS, 0, stream>>>(b);
     }
     jacobi_factor<<<b.count, CHOLESKY_THREADS, 0, stream>>>(b);
     jacobi_products<VECTORS_TIMES_FACTOR><<<tiles, JACOBI_THREADS, 0, stream>>>(b);
+    if (b.kept)
+        jacobi_norms<<<columns, 256, 0, stream>>>(b);
     const bool together = b.kept && b.fit[1].teams;
     jacobi_batch own = b;
     own.teams = b.fit[together].teams, own.members = b.fit[together].members;
