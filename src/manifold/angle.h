@@ -27,6 +27,11 @@ static inline double sonar_beams_apart(const sonar_scan *scan, double a_deg, dou
     return fabs(remainder(a_deg - b_deg, 360.0)) / sonar_beam(scan);
 }
 
+/* The place of an angle on a scan in beam widths, ascending with the angle. */
+static inline double sonar_beams_at(const sonar_scan *scan, double az_deg) {
+    return (scan->cone ? -cos(az_deg * SONAR_RADIANS) : az_deg) / sonar_beam(scan);
+}
+
 /* The angle that lies `beams` beam widths after az_deg (before it, if negative); a cone's angle
  * stays within 0..180. */
 static inline double sonar_beams_on(const sonar_scan *scan, double az_deg, double beams) {

@@ -14,7 +14,7 @@ sonar_code sonar_normalise_create_for(const sonar_scan *scan, sonar_normalise **
     if (!at)
         return sonar_fail(err, SONAR_ENOMEM, "normalise", "no memory");
     for (size_t i = 0; i < scan->count; i++)
-        at[i] = (scan->cone ? -cos(scan->az_deg[i] * SONAR_RADIANS) : scan->az_deg[i]) / beam;
+        at[i] = sonar_beams_at(scan, scan->az_deg[i]);
     const sonar_normalise_spec spec = {.directions = scan->count,
                                        .at_beams = at,
                                        .turn_beams = scan->wraps ? 360 / beam : 0,
