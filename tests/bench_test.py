@@ -43,7 +43,7 @@ def schema():
     peers = [r for r in data["results"] if r["backend"] == "peer"]
     data["results"] = [r for r in data["results"] if r["backend"] != "peer"]
     stages = [r["stage"] for r in data["results"]]
-    assert stages == ["dft", "cbf.far", "cbf.near", "cbf.lofar", "cbf.all", "mvdr", "beam", "beam.turning", "normalise", "shape", "tracks",
+    assert stages == ["dft", "cbf.far", "cbf.near", "cbf.lofar", "cbf.all", "mvdr", "beam", "beam.turning", "normalise", "sped", "shape", "tracks",
                       "chain"], stages
     for r in data["results"]:
         assert FIELDS <= r.keys(), FIELDS - r.keys()

@@ -20,13 +20,13 @@
 #include <zmq.h>
 
 enum { WANT = 0, HAVE = 1, PAIR = 2, TOPICS = SONAR_STATUS };
-/* Without those that the processor makes, whatever the backend: from samples beam.audio, and from
- * spectra the ratios, in which a rounding may decide whether a power is clipped, and from contacts
- * the tracks, in which it may decide between two events. */
+/* Without those that the processor makes, whatever the backend: from samples beam.audio, from
+ * spectra the ratios, in which a rounding may decide whether a power is clipped or is a peak, and
+ * from contacts the tracks, in which it may decide between two events. */
 static const uint32_t all_topics =
     (SONAR_WANT(SONAR_STATUS) - 1) &
     ~(SONAR_WANT(SONAR_BEAM_AUDIO) | SONAR_WANT(SONAR_CBF_NORMALISED) |
-      SONAR_WANT(SONAR_MVDR_NORMALISED) | SONAR_WANT(SONAR_TRACKS));
+      SONAR_WANT(SONAR_MVDR_NORMALISED) | SONAR_WANT(SONAR_CBF_SPED) | SONAR_WANT(SONAR_TRACKS));
 
 /* ---- what is tried --------------------------------------------------------------------------- */
 

@@ -30,7 +30,7 @@ os.environ["PATH"] = f"{build}/bin:/usr/bin:{os.environ['PATH']}"  # Debian's py
 FS_HZ, SENSORS, LENGTH, HOP, SHIP_DEG = 4000, 6, 1024, 512, 60
 UTC_NS = 1769860800 * 10**9  # 2026-01-31T12:00:00Z
 TOPICS = ["cbf.azimuth", "cbf.nearfield", "cbf.lofar", "mvdr.azimuth", "mvdr.spectrum", "element.psd", "element.missing",
-          "cbf.normalised", "mvdr.normalised", "detections", "tracks"]
+          "cbf.normalised", "mvdr.normalised", "cbf.sped", "detections", "tracks"]
 OWN = {"run", "latency_us", "seq"}  # what depends on when it was computed
 CONFIG = {"schema": 1, "array": {"geometry": {"line": {"sensors": SENSORS, "spacing_m": 0.75}}, "heading_deg": 20},
           "sound_speed_mps": 1500, "fs_hz": FS_HZ, "dft": {"length": LENGTH, "hop": HOP},

@@ -29,7 +29,7 @@ CHANNELS, FS_HZ, FRAME = 24, 2000, 250
 WINDOW, HOP = 2000, 1000
 TOPICS = ("cbf.azimuth", "cbf.nearfield", "cbf.lofar", "mvdr.azimuth", "mvdr.spectrum", "mvdr.nearfield",
           "mvdr.eigenvalues", "music.azimuth", "element.psd",
-          "element.missing", "cbf.normalised", "mvdr.normalised", "detections", "tracks",
+          "element.missing", "cbf.normalised", "mvdr.normalised", "cbf.sped", "detections", "tracks",
           "status")
 RANKS = [int(r) for r in os.environ.get("SONAR_MPI_RANKS", "2 3").split()]
 DIFFERS = ("run", "latency_us", "config_version")  # between any two runs: each has its own folder of sockets

@@ -82,7 +82,7 @@ BEFORE = {
     "docs/feed.md": SOUNDS + NODE,
     "docs/control.md": "echo 'record: {what: raw}' >>/etc/sonard/sonard.yaml" + NODE,
     "docs/recording.md": RECORDS + NODE, "docs/recordings.md": SOUNDS, "docs/node.md": NODE, "docs/reading.md": FED_NODE, "docs/viewer.md": FED_NODE,
-    "docs/normalised.md": FED_NODE, "docs/tracks.md": FED_NODE,
+    "docs/normalised.md": FED_NODE, "docs/sped.md": FED_NODE, "docs/tracks.md": FED_NODE,
 }
 
 PROLOGUE = """

@@ -33,7 +33,7 @@ PATIENCE_MS = 60000
 # Everything that a window brings.
 TOPICS = ["cbf.azimuth", "cbf.nearfield", "cbf.lofar", "mvdr.azimuth", "mvdr.spectrum", "mvdr.nearfield",
           "mvdr.eigenvalues", "music.azimuth", "element.psd", "element.missing", "element.position",
-          "cbf.normalised", "mvdr.normalised", "detections", "tracks"]
+          "cbf.normalised", "mvdr.normalised", "cbf.sped", "detections", "tracks"]
 # What depends on when and by whom it was computed.
 OWN = {"run", "latency_us", "seq"}
 CONFIG = f"""schema: 1

@@ -57,7 +57,8 @@ static void end(void) {
 
 /* Those whose names begin with "cbf.". */
 static const uint32_t CBF_TOPICS = SONAR_WANT(SONAR_CBF_AZIMUTH) | SONAR_WANT(SONAR_CBF_NEARFIELD) |
-                                   SONAR_WANT(SONAR_CBF_LOFAR) | SONAR_WANT(SONAR_CBF_NORMALISED);
+                                   SONAR_WANT(SONAR_CBF_LOFAR) | SONAR_WANT(SONAR_CBF_NORMALISED) |
+                                   SONAR_WANT(SONAR_CBF_SPED);
 
 static void *subscribe(const char *topic, uint32_t wanted) {
     void *socket = output_subscriber(peers, endpoint, topic);
@@ -138,18 +139,27 @@ static const char *const axis_names[SONAR_SURFACES][2] = {
     [SONAR_BEAM_AUDIO] = {"beam", "time"},
     [SONAR_CBF_NORMALISED] = {"azimuth"},
     [SONAR_MVDR_NORMALISED] = {"azimuth"},
+    [SONAR_CBF_SPED] = {"azimuth"},
     [SONAR_DETECTIONS] = {"none"},
     [SONAR_TRACKS] = {"none"},
     [SONAR_STATUS] = {"none"},
 };
 static const size_t shapes[SONAR_SURFACES][2] = {
-    [SONAR_CBF_AZIMUTH] = {7},          [SONAR_CBF_NEARFIELD] = {3, 7},
-    [SONAR_CBF_LOFAR] = {11, 7},        [SONAR_MVDR_AZIMUTH] = {5},
-    [SONAR_MVDR_SPECTRUM] = {2, 5},     [SONAR_MVDR_NEARFIELD] = {3, 5},
-    [SONAR_MUSIC_AZIMUTH] = {5},        [SONAR_ELEMENT_PSD] = {13, 11},
-    [SONAR_ELEMENT_MISSING] = {13},     [SONAR_MVDR_EIGENVALUES] = {2, SCENE_MODES},
-    [SONAR_ELEMENT_POSITION] = {13, 3}, [SONAR_BEAM_AUDIO] = {2, 50},
-    [SONAR_CBF_NORMALISED] = {7},       [SONAR_MVDR_NORMALISED] = {5},
+    [SONAR_CBF_AZIMUTH] = {7},
+    [SONAR_CBF_NEARFIELD] = {3, 7},
+    [SONAR_CBF_LOFAR] = {11, 7},
+    [SONAR_MVDR_AZIMUTH] = {5},
+    [SONAR_MVDR_SPECTRUM] = {2, 5},
+    [SONAR_MVDR_NEARFIELD] = {3, 5},
+    [SONAR_MUSIC_AZIMUTH] = {5},
+    [SONAR_ELEMENT_PSD] = {13, 11},
+    [SONAR_ELEMENT_MISSING] = {13},
+    [SONAR_MVDR_EIGENVALUES] = {2, SCENE_MODES},
+    [SONAR_ELEMENT_POSITION] = {13, 3},
+    [SONAR_BEAM_AUDIO] = {2, 50},
+    [SONAR_CBF_NORMALISED] = {7},
+    [SONAR_MVDR_NORMALISED] = {5},
+    [SONAR_CBF_SPED] = {7},
 };
 static const char *const units[SONAR_SURFACES] = {
     [SONAR_CBF_AZIMUTH] = "uPa^2",      [SONAR_CBF_NEARFIELD] = "uPa^2",
@@ -159,7 +169,7 @@ static const char *const units[SONAR_SURFACES] = {
     [SONAR_ELEMENT_POSITION] = "m",     [SONAR_DETECTIONS] = "uPa^2",
     [SONAR_BEAM_AUDIO] = "uPa",         [SONAR_MVDR_EIGENVALUES] = "uPa^2/Hz",
     [SONAR_MUSIC_AZIMUTH] = "relative", [SONAR_CBF_NORMALISED] = "1",
-    [SONAR_MVDR_NORMALISED] = "1",
+    [SONAR_MVDR_NORMALISED] = "1",      [SONAR_CBF_SPED] = "1",
 };
 
 static bool is_mvdr(sonar_surface surface) {
@@ -1075,6 +1085,7 @@ Test(output, a_surface_of_the_wrong_shape_is_not_sent) {
     bad->surface[SONAR_CBF_NEARFIELD].stride[0] = 8;
     bad->surface[SONAR_CBF_LOFAR].data = NULL;
     bad->surface[SONAR_CBF_NORMALISED].rank = 2;
+    bad->surface[SONAR_CBF_SPED].shape[0] = 8;
     cr_assert(sonar_output_post(output, bad));
     hand_over(1);
     output_message message = receive(socket);
@@ -1084,7 +1095,7 @@ Test(output, a_surface_of_the_wrong_shape_is_not_sent) {
     get_back(2);
     sonar_output_counters counters;
     sonar_output_read_counters(output, &counters);
-    cr_assert_eq(counters.messages_failed, 4);
+    cr_assert_eq(counters.messages_failed, 5);
     zmq_close(socket);
     end();
 }

@@ -1184,6 +1184,7 @@ Test(simulator, all_mistakes_are_reported_at_once) {
 Test(simulator, shipped_scenes_load) {
     static const char *const path[] = {SONAR_SOURCE_DIR "/config/scenes/demo.yaml",
                                        SONAR_SOURCE_DIR "/config/scenes/one-source.yaml",
+                                       SONAR_SOURCE_DIR "/config/scenes/quiet-ship.yaml",
                                        SONAR_SOURCE_DIR "/config/scenes/towed.yaml"};
     sim_limits limits = {.fs_hz = FS, .sound_speed_mps = C, .sensors = 128, .channels = 128};
     for (size_t i = 0; i < sizeof path / sizeof *path; i++) {

@@ -66,6 +66,8 @@ Test(topics, an_array_with_an_empty_axis_is_none) {
     cr_expect(shape[0] == 5 && shape[1] == 0);
     cr_expect_eq(sonar_topic_shape(SONAR_MVDR_NORMALISED, &all, shape), 1);
     cr_expect(shape[0] == 3 && shape[1] == 0);
+    cr_expect_eq(sonar_topic_shape(SONAR_CBF_SPED, &all, shape), 1);
+    cr_expect(shape[0] == 5 && shape[1] == 0);
     less.ranges = less.mvdr_directions = 0;
     cr_expect_eq(sonar_topic_shape(SONAR_MVDR_NORMALISED, &less, shape), 0);
     cr_expect_eq(sonar_topic_shape(SONAR_CBF_NEARFIELD, &less, shape), 0);
@@ -74,4 +76,10 @@ Test(topics, an_array_with_an_empty_axis_is_none) {
     cr_expect_eq(sonar_topic_shape(SONAR_MVDR_NEARFIELD, &less, shape), 0);
     cr_expect_eq(sonar_topic_shape(SONAR_CBF_NEARFIELD, &less, shape), 2);
     cr_expect_eq(sonar_topic_shape(SONAR_STATUS, &all, shape), 0);
+}
+
+/* What is needed to compute a topic counts as asked for with it, even if it is not named. */
+Test(topics, a_topic_needs_what_it_is_made_of) {
+    cr_expect_eq(sonar_topics_needed(SONAR_WANT(SONAR_CBF_SPED)),
+                 SONAR_WANT(SONAR_CBF_SPED) | SONAR_WANT(SONAR_CBF_LOFAR));
 }

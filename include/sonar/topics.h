@@ -43,6 +43,7 @@
     ROW(SONAR_BEAM_AUDIO,      "beam.audio",      BEAM,    SAMPLE,      PRESSURE, F32,   HOST,     NAMED,  0, "time series of the beams of `beam`") AND \
     ROW(SONAR_CBF_NORMALISED,  "cbf.normalised",  NONE,    DIRECTION,   RATIO,    F32,   HOST,     NAMED,  SONAR_WANT(SONAR_CBF_AZIMUTH), "power over the noise around each direction") AND \
     ROW(SONAR_MVDR_NORMALISED, "mvdr.normalised", NONE,    DIRECTION,   RATIO,    F32,   HOST,     NAMED,  SONAR_WANT(SONAR_MVDR_AZIMUTH), "power over the noise around each direction") AND \
+    ROW(SONAR_CBF_SPED,        "cbf.sped",        NONE,    DIRECTION,   RATIO,    F32,   HOST,     NAMED,  SONAR_WANT(SONAR_CBF_LOFAR), "peaks of each bin over the power around them, averaged over the band") AND \
     ROW(SONAR_DETECTIONS,      "detections",      NONE,    NONE,        POWER,    F32,   DETECTOR, WINDOW, \
         SONAR_WANT(SONAR_CBF_AZIMUTH) | SONAR_WANT(SONAR_CBF_NEARFIELD) | SONAR_WANT(SONAR_MVDR_AZIMUTH), \
         "peaks with bearing, level and range, in the header") AND \

@@ -2,6 +2,7 @@
 /* Describes a resolved configuration in text: array, bins, directions, times, memory. */
 #include "config/options.h"
 
+#include "analysis/sped/sped.h"
 #include "cbf/cbf.h"
 #include "core/core.h"
 #include "status/topic.h"
@@ -76,7 +77,8 @@ static double mvdr_bytes(const sonar_config *c) {
 static double result_bytes(const sonar_config *c) {
     const uint32_t spectra =
         sonar_topics_by(SONAR_MADE_BY_CBF) | sonar_topics_by(SONAR_MADE_BY_MVDR);
-    const uint32_t not_asked = sonar_topics_each(SONAR_EACH_NAMED) & ~c->output_topics;
+    const uint32_t not_asked =
+        sonar_topics_each(SONAR_EACH_NAMED) & ~sonar_topics_needed(c->output_topics);
     double made = 0, result = 0;
     for (int i = 0; i < SONAR_SURFACES; i++) {
         size_t shape[2];
@@ -106,6 +108,12 @@ static double beam_bytes(const sonar_config *c) {
     return c->specs.beams ? sonar_beam_bytes(&spec, c->threads) : 0;
 }
 
+/* The table for the peaks of each bin, at the start and of the live configuration. */
+static double sped_bytes(const sonar_config *c) {
+    const sonar_sped_spec spec = {&c->cbf_scan, c->specs.cbf.cbf_first, c->specs.cbf.cbf_bins};
+    return c->output_topics & SONAR_WANT(SONAR_CBF_SPED) ? 2 * sonar_sped_bytes(&spec) : 0;
+}
+
 /* The recorder's buffer of data that wait for the disk. */
 static double record_bytes(const sonar_config *c) {
     return c->record_what ? (double)c->record_buffer_mib * 1048576 : 0;
@@ -115,7 +123,7 @@ size_t sonar_config_memory_bytes(const sonar_config *config) {
     const double bytes =
         ring_bytes(config) + transform_bytes(config) + manifold_bytes(config) + cbf_bytes(config) +
         mvdr_bytes(config) + result_bytes(config) + element_bytes(config) + beam_bytes(config) +
-        record_bytes(config) + bearing_bytes(config, &config->cbf_scan) +
+        sped_bytes(config) + record_bytes(config) + bearing_bytes(config, &config->cbf_scan) +
         (config->specs.mvdr_enabled ? bearing_bytes(config, &config->mvdr_scan) : 0);
     return bytes < 1e18 ? (size_t)bytes : (size_t)1e18;
 }

@@ -196,8 +196,10 @@ static sonar_code conclude(sonar_pipeline *p, uint32_t outputs, sonar_result *re
         code = sonar_pipeline_detect(p, result, err);
     if (!code && result->present & SONAR_WANT(SONAR_TRACKS))
         sonar_tracking_run(p, result);
-    if (!code)
+    if (!code) {
         sonar_normalised_run(p, result);
+        sonar_peaks_run(p, result);
+    }
     if (!code && p->live->plan->config->mvdr_cell_maximum &&
         result->present & SONAR_WANT(SONAR_MVDR_AZIMUTH))
         code = sonar_pipeline_raise(p, result, err);

@@ -2,12 +2,12 @@
 /* Shared by the pipeline's own files. create.c creates a pipeline, with ends.c for its connections;
  * pipeline.c starts, watches and stops it (progress.c serves a watchdog). data.c is the data
  * thread: it takes results from results.c, headings from navigate.c, those of a towed array and its
- * shape from tow.c, time series from beams.c, ratios from normalised.c, contacts from detections.c
- * and tracks from tracks.c, measures elements (mask.c), records where its time goes (latency.c) and
- * remakes the engine (recover.c, train.c). live.c has the versions of the values that change;
- * record.c feeds the recorder. With several ranks, ranks.c has the data thread's rounds and
- * propose.c the content of the letters by which all ranks adopt a change; src/ranks has the
- * exchange and its rules. */
+ * shape from tow.c, time series from beams.c, ratios from normalised.c and sped.c, contacts from
+ * detections.c and tracks from tracks.c, measures elements (mask.c), records where its time goes
+ * (latency.c) and remakes the engine (recover.c, train.c). live.c has the versions of the values
+ * that change; record.c feeds the recorder. With several ranks, ranks.c has the data thread's
+ * rounds and propose.c the content of the letters by which all ranks adopt a change; src/ranks has
+ * the exchange and its rules. */
 #ifndef SONAR_PIPELINE_INTERNAL_H
 #define SONAR_PIPELINE_INTERNAL_H
 
@@ -21,6 +21,7 @@
 #include "detect/sides.h"
 #include "analysis/beam/beam.h"
 #include "analysis/normalise/normalise.h"
+#include "analysis/sped/sped.h"
 #include "analysis/tracks/tracks.h"
 #include "elements/elements.h"
 #include "ingest/ingest.h"
@@ -84,6 +85,7 @@ struct plan {
     /* By sonar_detect_source; their scratch belongs to the data thread. NULL: the topic is not in
      * output.topics, or the scan too short. */
     sonar_normalise *normalise[2];
+    sonar_sped *sped; /* as those, of the CBF */
 };
 
 /* One version of everything that may change during the run; immutable except its progress. The
@@ -449,6 +451,9 @@ void sonar_beams_run(sonar_pipeline *pipeline, const sonar_window *window, sonar
  * facts are there. Data thread. */
 sonar_code sonar_normalised_plan(const sonar_config *config, struct plan *plan, sonar_error *err);
 void sonar_normalised_run(sonar_pipeline *pipeline, sonar_result *result);
+/* sped.c: the same of the peaks of each bin. */
+sonar_code sonar_peaks_plan(const sonar_config *config, struct plan *plan, sonar_error *err);
+void sonar_peaks_run(sonar_pipeline *pipeline, sonar_result *result);
 /* tracks.c: the tracks of the result, once its detections are there. run: data thread. */
 sonar_code sonar_tracking_create(sonar_pipeline *pipeline, sonar_error *err);
 void sonar_tracking_run(sonar_pipeline *pipeline, sonar_result *result);

@@ -23,6 +23,7 @@ static void release_plan(struct plan *plan) {
     sonar_output_form_destroy(plan->form);
     for (int i = 0; i < 2; i++)
         sonar_normalise_destroy(plan->normalise[i]);
+    sonar_sped_destroy(plan->sped);
     sonar_config_part_destroy(plan->part);
     sonar_config_destroy(plan->owned);
     free(plan);
@@ -57,6 +58,8 @@ static sonar_code make_plan(const sonar_pipeline *p, const sonar_config *c, stru
     sonar_code code = plan->form
                           ? sonar_normalised_plan(c, plan, err)
                           : sonar_fail(err, SONAR_ENOMEM, "live", "no memory for what headers say");
+    if (!code)
+        code = sonar_peaks_plan(c, plan, err);
     if (!code)
         code = take_part(p, plan, err);
     if (code) {

@@ -8,11 +8,11 @@
 #include "status/topic.h"
 #include "pipeline/internal.h"
 
-/* True if a surface may be wanted; surfaces sent with each window may also be needed to compute
- * others. */
+/* True if a surface may be wanted, or needed to compute another; those sent with each window may
+ * be. */
 static bool may_be_asked_for(const sonar_config *c, int surface) {
     return sonar_topic_table[surface].when != SONAR_EACH_NAMED ||
-           c->output_topics & SONAR_WANT(surface);
+           sonar_topics_needed(c->output_topics) & SONAR_WANT(surface);
 }
 
 /* Allocates the surfaces that may be wanted, in memory to which the backend at start copies. */

@@ -125,6 +125,7 @@ void output_scene_fill(output_scene *scene, size_t index, uint64_t window) {
     fill_surface(scene, index, SONAR_ELEMENT_POSITION, 2, SCENE_CHANNELS, 3);
     fill_surface(scene, index, SONAR_CBF_NORMALISED, 1, SCENE_CBF_DIRECTIONS, 0);
     fill_surface(scene, index, SONAR_MVDR_NORMALISED, 1, SCENE_MVDR_DIRECTIONS, 0);
+    fill_surface(scene, index, SONAR_CBF_SPED, 1, SCENE_CBF_DIRECTIONS, 0);
     fill_surface(scene, index, SONAR_BEAM_AUDIO, 2, SCENE_BEAMS, SCENE_BEAM_SAMPLES);
 }
 

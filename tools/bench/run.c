@@ -158,6 +158,8 @@ static sonar_code run_scene(const bench_scene *s, bench_report *report, sonar_er
     if (!code && beams)
         code = bench_run_normalise(s, report, err);
     if (!code && beams)
+        code = bench_run_sped(s, report, err);
+    if (!code && beams)
         code = bench_run_shape(s, report, err);
     if (!code && beams)
         code = bench_run_tracks(s, report, err);

@@ -58,6 +58,10 @@ sonar_code bench_stages_settle(void *ctx, sonar_error *err);     /* waits for al
 sonar_code bench_run_beams(const bench_scene *scene, bench_report *report, sonar_error *err);
 /* Times one spectrum of the scene's angles over the noise around each. */
 sonar_code bench_run_normalise(const bench_scene *scene, bench_report *report, sonar_error *err);
+/* Times the peaks of each bin of the scene's CBF band, over its angles; less than three angles:
+ * none.
+ */
+sonar_code bench_run_sped(const bench_scene *scene, bench_report *report, sonar_error *err);
 /* Times the delays of the scene's angles for another shape of the array. */
 sonar_code bench_run_shape(const bench_scene *scene, bench_report *report, sonar_error *err);
 /* Times a window of 16 contacts with as many tracks, two by two near each other. */
