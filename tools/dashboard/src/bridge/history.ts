@@ -12,7 +12,8 @@ export interface Entry {
     received_ms: number; // on the monotonic clock
 }
 
-const HEADER_BYTES = 2000; // approximate size of a parsed header without its axes
+const HEADER_BYTES = 2000; // approximate size of a parsed header without its axes and lists
+const LISTED_BYTES = 1000; // and of each object in its lists, such as a detection or a track
 
 export class History {
     private entries: Entry[] = [];
@@ -62,5 +63,7 @@ export class History {
 }
 
 function size(entry: Entry): number {
-    return entry.data.byteLength + (entry.packed?.byteLength ?? 0) + HEADER_BYTES;
+    const { detections, tracks } = entry.header;
+    const listed = (detections?.length ?? 0) + (tracks?.length ?? 0);
+    return entry.data.byteLength + (entry.packed?.byteLength ?? 0) + HEADER_BYTES + LISTED_BYTES * listed;
 }

@@ -17,6 +17,7 @@ export interface Topic {
 export const TOPICS: readonly Topic[] = [
     { name: "status", from: "status", always: true, keep: "latest" },
     { name: "detections", from: "detections", always: true, keep: "minutes" },
+    { name: "tracks", from: "tracks", always: true, keep: "minutes" },
     { name: "cbf.azimuth", from: "cbf.azimuth", always: true, keep: "minutes" },
     { name: "mvdr.azimuth", from: "mvdr.azimuth", always: true, keep: "minutes" },
     { name: "cbf.nearfield", from: "cbf.nearfield", always: false, keep: "latest" },

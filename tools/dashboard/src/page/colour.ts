@@ -14,6 +14,11 @@ export const PART = pixel(240, 176, 64);
 /** The colour of a detection's marks. */
 export const MARK = pixel(235, 235, 235);
 
+/** Colours of the tracks' lines, of the followed one's, and of their edges, which show on every palette. */
+export const TRACK = pixel(255, 255, 255);
+export const FOLLOWED = pixel(255, 154, 213);
+export const TRACK_EDGE = pixel(0, 0, 0);
+
 /** Colours of an element's faults, the worst first; then of elements without faults. */
 export const FAULT_COLOURS: Record<string, string> = {
     dead: "#ff5a5f", stuck: "#ff9ad5", clipped: "#f0b440", noisy: "#a873ff", hum: "#58c48a", identical: "#f5f5f5",

@@ -30,6 +30,11 @@ export function wholeExtent(axis: RowAxis, frame: Frame): Extent {
     return { low: values[0] - (values[1] - values[0]) / 2, high: values[n - 1] + (values[n - 1] - values[n - 2]) / 2 };
 }
 
+/** Where the shown axis begins if it is a circle, or null. */
+export function circleStart(axis: RowAxis, frame: Frame): number | null {
+    return frame === "true" || axis.circular ? wholeExtent(axis, frame).low : null;
+}
+
 /** A pixel shows the largest of the values in it, or the nearest value if it contains none. */
 export function columnsOf(axis: RowAxis, bearings: Bearings, frame: Frame, shown: Extent, width: number): Columns {
     const columns = { first: new Int32Array(width).fill(-1), last: new Int32Array(width).fill(-1) };

@@ -7,6 +7,7 @@ import { choose, settings } from "./settings.js";
 import type { Sight } from "./sight.js";
 import type { Store } from "./store.js";
 import type { RecordView } from "./views/record.js";
+import { listedTracks } from "./views/tracks.js";
 import type { View } from "./views/view.js";
 
 export interface Hands {
@@ -17,6 +18,7 @@ export interface Hands {
     togglePause(): void;
     select(source: number): void;
     follow(contact: number | null): void;
+    followTrack(number: number | null): void;
 }
 
 export const SPANS_S = [15, 30, 60, 120, 300, 600];
@@ -39,12 +41,14 @@ const KEYS: Key[] = [
     { keys: ["a"], shown: "a", what: "level range automatic, by hand", press: (h) => toggleLevels(h) },
     { keys: ["PageUp", "PageDown"], shown: "PgUp PgDn", what: "level range up, down by 3 dB (by hand)", press: () => undefined },
     { keys: ["d"], shown: "d", what: "detections drawn or not", press: () => choose({ marks: !settings.marks }) },
+    { keys: ["l"], shown: "l", what: "lines of tracks drawn or not", press: () => choose({ tracks: !settings.tracks }) },
     { keys: ["m"], shown: "m", what: "MUSIC beside the azimuth spectra or not", press: () => choose({ music: !settings.music }) },
     { keys: ["[", "]"], shown: "[ ]", what: "less, more time in the record", press: () => undefined },
     { keys: ["+", "=", "-"], shown: "+ -", what: "zoom in bearing, about the cursor", press: () => undefined },
     { keys: ["0"], shown: "0", what: "all bearings", press: (h) => ((h.sight.shown = null), h.sight.changed()) },
     { keys: ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown"], shown: "arrows", what: "cursor; with shift, pan", press: () => undefined },
     { keys: ["f"], shown: "f", what: "follow the next contact; Esc follows none", press: (h) => followNext(h) },
+    { keys: ["g"], shown: "g", what: "follow the next track; Esc follows none", press: (h) => followNextTrack(h) },
     { keys: ["s"], shown: "s", what: "next daemon", press: (h) => h.select((h.store.selected + 1) % Math.max(1, h.store.sources.length)) },
     { keys: ["?", "h"], shown: "? h", what: "this help", press: () => toggleHelp() },
 ];
@@ -65,7 +69,7 @@ export function showHelp(): HTMLElement {
     const rows = KEYS.map((key) => element("tr", {}, [element("td", {}, [key.shown]), element("td", {}, [key.what])]));
     const mouse: [string, string][] = [
         ["pointer", "reads bearing, time and level; wheel zooms in bearing, dragging pans, double click shows all"],
-        ["click", "in the record: the lofargram's direction; in the table of contacts: follows one"],
+        ["click", "in the record: the lofargram's direction; on a track's line or number, or in the tables: follows it"],
     ];
     rows.push(...mouse.map(([a, b]) => element("tr", {}, [element("td", {}, [a]), element("td", {}, [b])])));
     return element("table", {}, [element("tbody", {}, rows)]);
@@ -156,4 +160,11 @@ function followNext(hands: Hands): void {
     if (list.length === 0) return;
     const at = list.findIndex((contact) => contact.id === hands.store.followed);
     hands.follow(list[(at + 1) % list.length].id);
+}
+
+function followNextTrack(hands: Hands): void {
+    const list = listedTracks(hands.store);
+    if (list.length === 0) return;
+    const at = list.findIndex(({ now }) => now.number === hands.store.track);
+    hands.followTrack(list[(at + 1) % list.length].now.number);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Puts the page together: link, store, views and keys.
-import type { Detection } from "../shared/protocol.js";
+import type { Placed } from "./bearing.js";
 import { lifeOf } from "./alarm.js";
 import { element, setText } from "./dom.js";
 import { headingText } from "./heading.js";
@@ -12,6 +12,7 @@ import { Sight } from "./sight.js";
 import { Store } from "./store.js";
 import { Tabs } from "./tabs.js";
 import { Top } from "./top.js";
+import { placedOf } from "./tracks.js";
 import { ContactsView, Side } from "./views/contacts.js";
 import { ElementsView } from "./views/elements.js";
 import { EigenvaluesView } from "./views/eigenvalues.js";
@@ -46,7 +47,7 @@ let shownChoices = -1;
 let shownWants = "";
 
 const lofarSight = new Sight(); // its axis is frequency
-const context: Context = { store, sight, look, lookSomewhere, follow, followed };
+const context: Context = { store, sight, look, lookSomewhere, follow, followTrack, followed };
 const record = new RecordView(context);
 const lofar = new LofarView(context, lofarSight);
 const views: View[] = [
@@ -107,13 +108,25 @@ function lookSomewhere(): void {
 }
 
 function follow(id: number | null): void {
-    store.followed = id;
-    const contact = followed();
-    if (contact) look(contact.az_deg, true);
+    Object.assign(store, { followed: id, track: null });
+    lookThere();
+}
+
+function followTrack(number: number | null): void {
+    Object.assign(store, { followed: null, track: number });
+    lookThere();
+}
+
+/** Turns to what is followed from now on. */
+function lookThere(): void {
+    const there = followed();
+    if (there) look(there.az_deg, true);
     sight.changed();
 }
 
-function followed(): Detection | null {
+function followed(): Placed | null {
+    const track = store.tracks.find(store.track);
+    if (track) return placedOf(track.now);
     return store.contacts.list.find((c) => c.id === store.followed)?.now ?? null;
 }
 
@@ -201,7 +214,7 @@ function frame(): void {
     if (frames.length > 2000) frames.shift();
 }
 
-keys({ store, sight, views, record, togglePause, select, follow });
+keys({ store, sight, views, record, togglePause, select, follow, followTrack });
 document.getElementById("help")!.append(showHelp(), element("p", { class: "dim" }, ["Esc closes"]));
 requestAnimationFrame(frame);
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // A waterfall with its axes, its cursor and its pointer events.
 import type { RowHeader } from "../shared/frames.js";
-import type { Detection } from "../shared/protocol.js";
-import { bearingsOf, formatBearing, hasTrue, isCone, isSided, isTrue, sideText, type Bearings } from "./bearing.js";
-import { placesOf, wholeExtent, type Extent, type Frame } from "./columns.js";
+import { bearingsOf, formatBearing, hasTrue, isCone, isSided, isTrue, sideText, type Bearings, type Placed } from "./bearing.js";
+import { circleStart, placesOf, wholeExtent, type Extent, type Frame } from "./columns.js";
 import type { Contact } from "./contacts.js";
 import { colourOf, element, fitCanvas, letter_px, setText } from "./dom.js";
 import { decimalsFor, levelText, referenceOf, ticks, timeTicks, utcDate, utcTime } from "./format.js";
@@ -13,6 +12,7 @@ import { automaticLevels, type Levels } from "./levels.js";
 import { patience_ms, type Reason, type Record, type Row } from "./record.js";
 import { settings } from "./settings.js";
 import type { Sight } from "./sight.js";
+import { runsOf, SIGNS, tracesOf, type Followed, type Run } from "./tracks.js";
 import { Waterfall, type Look, type Reading } from "./waterfall.js";
 import { shades, SHADES } from "./colour.js";
 
@@ -27,10 +27,16 @@ export interface PanelOptions {
     picked(x: number, angle: number): void;
     /** The last heading received. */
     heading(): Heading | null;
-    /** The contact to mark with a dashed line. */
-    followed(): Detection | null;
+    /** The contact or track to mark with a dashed line. */
+    followed(): Placed | null;
     /** The contacts of its beamformer; if a contact's side is known, it is written above its place. */
     contacts(): Contact[];
+    /** The tracks, whose numbers are written beside their newest places. */
+    tracks(): readonly Followed[];
+    /** The number of the followed track. */
+    track(): number | null;
+    /** A track's line or number was clicked. */
+    chose(track: number): void;
     /** Text while there are no rows. */
     waiting(): string;
 }
@@ -38,7 +44,8 @@ export interface PanelOptions {
 const REASONS: { [why in Reason]: string } = { array: "another array", run: "the daemon was restarted", axis: "another axis" };
 const LEVELS_EVERY_MS = 1000;
 const NAMED_MS = 1000; // time since a contact was last seen
-const NAME_LETTERS = 2.2; // half the width of a side's name
+const NAME_LETTERS = 2.2; // half the width of a side's name or a track's number
+const REACH_PX = 5; // distance between a click and the line of a track that it chooses
 
 export class Panel {
     readonly root: HTMLElement;
@@ -126,6 +133,8 @@ export class Panel {
             low_db: this.levels?.low_db ?? 0,
             high_db: this.levels?.high_db ?? 1,
             marks: settings.marks && this.options.bearings,
+            tracks: settings.tracks && this.options.bearings,
+            followed: this.options.track(),
         };
         const key = JSON.stringify([look, record.version, sight.version, stale && Math.floor(now_ms / 200), this.box,
             this.options.followed()?.az_deg, settings.span_s, devicePixelRatio]);
@@ -308,23 +317,58 @@ export class Panel {
             made.push(ruler("cursor-x", across(cursor.x), width, "left"));
             made.push(ruler("cursor-y", ((this.top_ms - cursor.utc_ms) / (1000 * settings.span_s)) * height, height, "top"));
         }
-        const names = this.sideNames(row, across);
-        this.lines.replaceChildren(...made.filter((line): line is HTMLElement => line !== null), ...names);
+        const names = [...this.sideNames(row, across), ...this.trackNames(row, across)];
+        this.lines.replaceChildren(...made.filter((line): line is HTMLElement => line !== null), ...this.placeNames(names));
     }
 
-    /** The sides of contacts that a turn has shown; one below the other if they are close. */
-    private sideNames(row: Row, across: (value: number) => number): HTMLElement[] {
-        const letter = letter_px();
+    /** The sides of contacts that a turn has shown. */
+    private sideNames(row: Row, across: (value: number) => number): Name[] {
         const sided = this.options.contacts().filter((c) => isSided(c.now) && row.utc_ms - c.last_ms < NAMED_MS);
-        const named = sided.flatMap(({ now }) => placesOf(row.header, this.frame, now).map((place) => ({ now, x: across(place) })));
-        const seen = named.filter(({ x }) => x >= 0 && x <= this.box.width).sort((a, b) => a.x - b.x);
-        const ends: number[] = []; // ends of the names on each line
-        return seen.map(({ now, x }) => {
-            let line = ends.findIndex((end) => end < x - NAME_LETTERS * letter);
-            if (line < 0) line = ends.push(x) - 1;
-            ends[line] = x + NAME_LETTERS * letter;
-            const style = `left: ${Math.round(x)}px; top: ${(0.2 + 1.1 * line).toFixed(1)}rem`;
-            return element("i", { class: `side ${now.side}`, style }, [sideText(now.side)]);
+        return sided.flatMap(({ now }) =>
+            placesOf(row.header, this.frame, now).map((place) => ({ made: element("i", { class: `side ${now.side}` }, [sideText(now.side)]), x: across(place), y: 0 })));
+    }
+
+    /** The numbers of the tracks beside their newest places, as far as the picture reaches. A stopped picture has them
+     * where they were then. */
+    private trackNames(row: Row, across: (value: number) => number): Name[] {
+        if (!settings.tracks) return [];
+        const start = circleStart(row.axis, this.frame);
+        const shown = runsOf(row.traces, null, this.frame, start);
+        return this.options.tracks().flatMap(({ now, by, last_ms }) => {
+            const isNow = row.utc_ms - last_ms < NAMED_MS;
+            const own = isNow ? shown.filter(({ number }) => number === now.number) : [];
+            const runs = own.length || (isNow && this.options.sight.frozen) ? own : runsOf(tracesOf([now], by), null, this.frame, start);
+            const y = this.heightOf(isNow ? row.utc_ms + row.span_ms : last_ms);
+            return runs.map(({ number, state, to }) => ({ made: this.trackName(number, state), x: across(to), y }));
+        });
+    }
+
+    private trackName(number: number, state: Run["state"]): HTMLElement {
+        const chosen = number === this.options.track() ? " chosen" : "";
+        const made = element("i", { class: `track ${state}${chosen}`, "data-track": String(number) }, [`${number}${SIGNS[state]}`]);
+        made.onpointerdown = () => this.options.chose(number);
+        return made;
+    }
+
+    /** Pixels below the top of the picture; 0 for what is hardly above it. */
+    private heightOf(utc_ms: number): number {
+        const below_ms = this.top_ms - utc_ms;
+        return below_ms < 0 && below_ms > -NAMED_MS ? 0 : (below_ms * this.box.height) / (1000 * settings.span_s);
+    }
+
+    /** Places names at their x, one below the other where they are close, and from their y on. */
+    private placeNames(names: Name[]): HTMLElement[] {
+        const { width, height } = this.box;
+        const half = NAME_LETTERS * letter_px();
+        const seen = names.filter(({ x, y }) => x >= 0 && x <= width && y >= 0 && y < height).sort((a, b) => a.x - b.x);
+        const placed: { x: number; y: number }[] = [];
+        return seen.map(({ made, x, y: wanted }) => {
+            const step = 1.1 * letter_px();
+            let y = wanted + 0.2 * letter_px();
+            while (placed.some((p) => Math.abs(p.x - x) < half && Math.abs(p.y - y) < step)) y += step;
+            placed.push({ x, y });
+            Object.assign(made.style, { left: `${Math.round(x)}px`, top: `${y.toFixed(1)}px` });
+            return made;
         });
     }
 
@@ -402,8 +446,16 @@ export class Panel {
 
     private pick(event: PointerEvent): void {
         const at = this.at(event);
+        const track = this.trackUnder(event);
+        if (track !== null) return this.options.chose(track);
         const reading = at && this.readingAt(at.x, at.utc_ms);
         if (at && reading && reading.column >= 0) this.options.picked(at.x, reading.angle);
+    }
+
+    private trackUnder(event: MouseEvent): number | null {
+        const frame = this.picture.getBoundingClientRect();
+        const [x, y] = [event.clientX - frame.left, event.clientY - frame.top].map((px) => Math.floor(px * devicePixelRatio));
+        return this.waterfall.trackAt(x, y, REACH_PX * devicePixelRatio);
     }
 
     /** The place on the axes under the pointer, or null if it is outside the picture. */
@@ -417,6 +469,13 @@ export class Panel {
             utc_ms: (Math.ceil(this.top_ms / this.pixel_ms) - 0.5 - Math.floor(y * devicePixelRatio)) * this.pixel_ms,
         };
     }
+}
+
+/** A text beside a place of the picture. */
+interface Name {
+    made: HTMLElement;
+    x: number;
+    y: number; // where it may begin, in pixels
 }
 
 /** A line across the picture, or null if it is outside. */

@@ -2,6 +2,7 @@
 // The rows of one topic in the order of their time, and where rows are missing between them.
 import type { RowHeader } from "../shared/frames.js";
 import { axisValues, type Axis, type Detection } from "../shared/protocol.js";
+import type { Traces } from "./tracks.js";
 
 /** The axis along a row, shared by all rows that have it. */
 export interface RowAxis {
@@ -20,6 +21,7 @@ export interface Row {
     arrived_ms: number; // at the bridge, on this page's clock
     az_deg: number | null; // for a row of a lofargram
     marks: Detection[];
+    traces: Traces; // of the tracks in this window
 }
 
 /** How long after a row the next one may arrive. */
@@ -119,6 +121,11 @@ export function makeAxis(axis: Axis, count: number): RowAxis {
 /** False if another topic has continued without this one. */
 export function isCurrent(row: Row, newest: Row): boolean {
     return row.header.run === newest.header.run && newest.utc_ms - row.utc_ms <= patience_ms(newest);
+}
+
+/** True if no window is missing between two rows. */
+export function follows(before: Row, row: Row): boolean {
+    return before.header.run === row.header.run && row.utc_ms - before.utc_ms < 1.5 * before.span_ms;
 }
 
 /** Index of the first row that begins at or after a time. */

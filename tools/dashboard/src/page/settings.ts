@@ -14,6 +14,7 @@ export interface Settings {
     high_db: number;
     span_s: number; // of the record's height
     marks: boolean;
+    tracks: boolean; // drawn on the record
     music: boolean; // show its curve with those of CBF and MVDR
     surface: string; // of the lofargram
     near: string; // topic of the near field
@@ -31,6 +32,7 @@ const DEFAULTS: Settings = {
     high_db: 90,
     span_s: 120,
     marks: true,
+    tracks: true,
     music: true,
     surface: "cbf.lofar",
     near: "cbf.nearfield",

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // What the page knows of the daemon that it shows.
 import type { RowHeader, SourceState, ToPage } from "../shared/frames.js";
-import type { Axis, Detection } from "../shared/protocol.js";
+import type { Axis, Detection, Track } from "../shared/protocol.js";
 import { Contacts } from "./contacts.js";
 import type { Heading } from "./heading.js";
 import { MUSIC } from "./music.js";
 import { Losses, type Status } from "./status.js";
 import { makeAxis, Record, type Row, type RowAxis } from "./record.js";
+import { NO_TRACES, Tracks, tracesOf, type Traces } from "./tracks.js";
 
 export interface Latest {
     header: RowHeader;
@@ -15,9 +16,37 @@ export interface Latest {
     arrived_ms: number;
 }
 
-const ALWAYS = ["status", "detections", "cbf.azimuth", "mvdr.azimuth"]; // always sent, whatever the page shows
+const ALWAYS = ["status", "detections", "tracks", "cbf.azimuth", "mvdr.azimuth"]; // always sent, whatever the page shows
 const MARKS_KEPT = 30_000; // windows; kept at most as long as rows
 const AXES_KEPT = 300; // more than the bridge remembers
+
+/** What a window's rows get from other messages. */
+interface Marks {
+    utc_ms: number;
+    detections: Detection[];
+    traces: Traces;
+}
+
+/** Which messages of a topic are new: the bridge repeats its history for each connection. */
+class News {
+    private known_ms = -Infinity; // messages up to this time are repeated
+    private heard_ms = -Infinity; // time of the newest message
+
+    repeat(): void {
+        this.known_ms = this.heard_ms;
+    }
+
+    isNew(utc_ms: number): boolean {
+        if (utc_ms <= this.known_ms) return false;
+        this.known_ms = -Infinity;
+        this.heard_ms = utc_ms;
+        return true;
+    }
+
+    clear(): void {
+        this.known_ms = this.heard_ms = -Infinity;
+    }
+}
 
 export class Store {
     sources: SourceState[] = [];
@@ -27,6 +56,7 @@ export class Store {
     readonly lofar = new Record(600_000);
     readonly music = new Record(0); // only the newest row
     readonly contacts = new Contacts();
+    readonly tracks = new Tracks();
     /** The newest message of each topic. */
     readonly latest = new Map<string, Latest>();
     /** When the last status that was not a repeat was made, on this page's clock. */
@@ -35,15 +65,15 @@ export class Store {
     dropped = 0;
     dropped_ms = -Infinity;
     followed: number | null = null; // id of a contact
+    track: number | null = null; // number of the followed track; either this or `followed` is null
     /** From the newest window that had one. */
     heading: Heading | null = null;
     version = 0;
     /** By run and window, oldest first, for rows that arrive after them. */
-    private marks = new Map<string, { utc_ms: number; detections: Detection[] }>();
-    private repeated_ms = -Infinity; // detections up to this time are known already, because the bridge repeats its
-    // history
-    private heard_ms = -Infinity; // time of the newest detections
+    private marks = new Map<string, Marks>();
+    private news = { detections: new News(), tracks: new News() };
     private contactsOf = ""; // array and run
+    private tracksOf = { array: "", run: "" };
     /** The daemon's clock minus this page's; null before its first status. */
     private ahead_ms: number | null = null;
     readonly losses = new Losses();
@@ -104,13 +134,14 @@ export class Store {
         this.selected = source;
         for (const record of [this.cbf, this.mvdr, this.lofar, this.music]) record.clear();
         this.contacts.clear();
+        this.tracks.clear();
         this.marks.clear();
-        this.repeated_ms = this.heard_ms = -Infinity;
+        for (const news of Object.values(this.news)) news.clear();
         this.latest.clear();
         this.status_ms = this.ahead_ms = null;
         this.losses.clear();
         this.contactsOf = "";
-        this.followed = null;
+        this.followed = this.track = null;
         this.heading = null;
         this.version++;
     }
@@ -118,7 +149,7 @@ export class Store {
     /** The spectra's rows stay: new ones replace equal ones, and a bridge that was restarted has fewer rows than this
      * page. For topics that are sent only while shown, old rows are deleted. */
     private begin(topic: string): void {
-        if (topic === "detections") this.repeated_ms = this.heard_ms;
+        if (topic === "detections" || topic === "tracks") this.news[topic].repeat();
         if (ALWAYS.includes(topic)) return;
         this.latest.delete(topic);
         this.recordOf(topic)?.clear();
@@ -142,6 +173,7 @@ export class Store {
         if (record && header.heading_deg !== null) this.keepHeading(header.heading_deg, utcOf(header, arrived_ms));
         if (header.topic === "status" && !header.flags.includes("repeat")) this.takeStatus(header, arrived_ms);
         if (header.topic === "detections") this.takeDetections(header, header.detections ?? [], arrived_ms);
+        if (header.topic === "tracks") this.takeTracks(header, header.tracks ?? [], arrived_ms);
     }
 
     /** The heading of another run may belong to another array. */
@@ -165,6 +197,7 @@ export class Store {
     ): Row {
         const { header } = frame;
         const axis = (known.made ??= makeAxis(known.axes[0], data.length));
+        const { detections, traces } = this.marksOf(header);
         return {
             utc_ms: utcOf(header, arrived_ms),
             span_ms: (1000 * (header.window_length ?? header.fs_hz)) / header.fs_hz,
@@ -173,20 +206,19 @@ export class Store {
             data,
             arrived_ms,
             az_deg: frame.az_deg ?? null,
-            marks: this.marksOf(header).filter((d) => header.topic.startsWith(d.source)),
+            marks: detections.filter((d) => header.topic.startsWith(d.source)),
+            traces,
         };
     }
 
     private takeDetections(header: RowHeader, detections: Detection[], arrived_ms: number): void {
         const utc_ms = utcOf(header, arrived_ms);
-        this.keepMarks(windowKey(header), utc_ms, detections);
+        this.keepMarks(windowKey(header), utc_ms, { detections });
         for (const record of [this.cbf, this.mvdr]) {
             const row = record.find(header.run, header.window);
             if (row) row.marks = detections.filter((d) => row.header.topic.startsWith(d.source));
         }
-        if (utc_ms <= this.repeated_ms) return;
-        this.repeated_ms = -Infinity;
-        this.heard_ms = utc_ms;
+        if (!this.news.detections.isNew(utc_ms)) return;
         const of = `${header.array} ${header.run}`;
         if (of !== this.contactsOf) {
             this.contacts.clear();
@@ -196,21 +228,45 @@ export class Store {
         this.contacts.update(detections, utc_ms, header);
     }
 
+    private takeTracks(header: RowHeader, tracks: Track[], arrived_ms: number): void {
+        const utc_ms = utcOf(header, arrived_ms);
+        const traces = tracesOf(tracks, header);
+        this.keepMarks(windowKey(header), utc_ms, { traces });
+        for (const record of [this.cbf, this.mvdr]) {
+            const row = record.find(header.run, header.window);
+            if (row) row.traces = traces;
+        }
+        if (!this.news.tracks.isNew(utc_ms)) return;
+        const { array, run } = this.tracksOf;
+        if (array !== header.array || run !== header.run) {
+            if (array !== header.array || !this.goesOn(tracks, utc_ms)) this.track = null;
+            this.tracks.clear();
+            this.tracksOf = { array: header.array, run: header.run };
+        }
+        this.tracks.update(tracks, utc_ms, header, this.cbf.keep_ms);
+    }
+
+    /** True if another run's tracks have the followed one: it began before its last window in the run before. */
+    private goesOn(tracks: Track[], utc_ms: number): boolean {
+        const before = this.tracks.find(this.track);
+        return tracks.some((t) => before && t.number === this.track && 1000 * t.age_s > utc_ms - before.last_ms);
+    }
+
     /** Topics of a window have headings of different moments; the newest one counts. */
     private keepHeading(deg: number, utc_ms: number): void {
         if (!this.heading || utc_ms >= this.heading.utc_ms) this.heading = { deg, utc_ms };
     }
 
-    private keepMarks(key: string, utc_ms: number, detections: Detection[]): void {
-        this.marks.set(key, { utc_ms, detections });
+    private keepMarks(key: string, utc_ms: number, change: Partial<Marks>): void {
+        this.marks.set(key, { detections: [], traces: NO_TRACES, ...this.marks.get(key), utc_ms, ...change });
         for (const [old, mark] of this.marks) {
             if (this.marks.size <= MARKS_KEPT && mark.utc_ms >= utc_ms - this.cbf.keep_ms) break;
             this.marks.delete(old);
         }
     }
 
-    private marksOf(header: RowHeader): Detection[] {
-        return this.marks.get(windowKey(header))?.detections ?? [];
+    private marksOf(header: RowHeader): Omit<Marks, "utc_ms"> {
+        return this.marks.get(windowKey(header)) ?? { detections: [], traces: NO_TRACES };
     }
 }
 

@@ -60,7 +60,7 @@ export class Tabs {
             toggle("auto", "level range automatic (a)", "automatic"),
         ];
         if (!settings.automatic) children.push(level("lowest level, dB", "low_db"), level("highest level, dB", "high_db"));
-        children.push(toggle("marks", "detections drawn (d)", "marks"));
+        children.push(toggle("marks", "detections drawn (d)", "marks"), toggle("tracks", "tracks drawn (l)", "tracks"));
         return element("span", { class: "group" }, children);
     }
 
@@ -73,7 +73,7 @@ function pick<K extends keyof Settings>(title: string, key: K, values: [string, 
     return choice(title, values, String(settings[key]), (value) => choose({ [key]: value } as Partial<Settings>));
 }
 
-function toggle(text: string, title: string, key: "automatic" | "marks"): HTMLElement {
+function toggle(text: string, title: string, key: "automatic" | "marks" | "tracks"): HTMLElement {
     const made = button(text, title, () => choose({ [key]: !settings[key] }));
     made.setAttribute("aria-pressed", String(settings[key]));
     return made;

@@ -3,11 +3,12 @@
 // of some lines each, which are attached to a strip that moves as a whole. A new row costs only its own lines and the
 // tile that contains them, not the whole picture, so no GPU is needed. The tiles are canvases that get whole bitmaps:
 // without a GPU, Chromium copies every other canvas for each frame, changed or not.
-import { EMPTY, GAP, MARK, PART, SHADES, shades } from "./colour.js";
-import { columnsOf, largest, placesOf, type Columns, type Extent, type Frame } from "./columns.js";
+import { EMPTY, FOLLOWED, GAP, MARK, PART, SHADES, shades, TRACK, TRACK_EDGE } from "./colour.js";
+import { circleStart, columnsOf, largest, placesOf, type Columns, type Extent, type Frame } from "./columns.js";
 import { element } from "./dom.js";
 import { background, type Normalisation } from "./normalise.js";
-import { stretchOf, type Row, type RowAxis, type Stretch } from "./record.js";
+import { follows, stretchOf, type Row, type RowAxis, type Stretch } from "./record.js";
+import { isInked, runsOf, type Run } from "./tracks.js";
 
 /** Everything that determines how a row looks; a change draws the whole picture again. */
 export interface Look {
@@ -18,6 +19,8 @@ export interface Look {
     low_db: number;
     high_db: number;
     marks: boolean;
+    tracks: boolean;
+    followed: number | null; // number of a track
 }
 
 export interface Reading {
@@ -35,6 +38,8 @@ const STRIP_LINES = 100_000; // distance that the strip moves before it is reset
 const TICK_SHARE = 1 / 40; // share of the picture's width for the ticks of missing data, at each margin
 const TICK_PX = 8; // and at most this
 const MARK_SHARE = 1 / 70; // share of the picture's width between a peak and its marks
+const LINE_PX = 0.75; // half the width of a track's line; of the followed one's twice as much
+const BAR_PX = 7; // half the width of the bar where a track was lost
 const REPAINTED = 3; // newest rows, whose detections may arrive after them
 
 interface Tile {
@@ -118,6 +123,15 @@ export class Waterfall {
         return { ...none, angle: axis.values[column], column, power: power[column], over_db: value };
     }
 
+    /** The track whose line is nearest to a pixel, or null if none is within `reach` pixels. */
+    trackAt(x: number, y: number, reach: number): number | null {
+        const found = this.stretch(this.topBin - y);
+        if (!found || found.missing === "all" || !this.look?.tracks) return null;
+        const runs = this.runs(found.last, false).map((run) => ({ ...run, apart: Math.abs(this.pixelOf(run.to) - x) }));
+        const [best] = runs.sort((a, b) => a.apart - b.apart);
+        return best && best.apart <= reach ? best.number : null;
+    }
+
     private begin(look: Look, pixel_ms: number): void {
         const key = JSON.stringify([look, pixel_ms, this.width, this.height]);
         if (key === this.key) return;
@@ -136,7 +150,7 @@ export class Waterfall {
         this.bins[slot] = bin;
         const tile = this.tiles[Math.floor(slot / TILE_LINES)];
         const line = TILE_LINES - 1 - (slot % TILE_LINES);
-        this.paint(this.stretch(bin), tile.pixels.subarray(line * this.width, (line + 1) * this.width));
+        this.paint(bin, tile.pixels.subarray(line * this.width, (line + 1) * this.width));
         tile.changed = true;
     }
 
@@ -144,7 +158,8 @@ export class Waterfall {
         return stretchOf(this.rows, bin * this.pixel_ms, (bin + 1) * this.pixel_ms, this.due_ms);
     }
 
-    private paint(found: Stretch | null, line: Uint32Array): void {
+    private paint(bin: number, line: Uint32Array): void {
+        const found = this.stretch(bin);
         if (!found || found.missing === "all") {
             line.fill(EMPTY);
             if (found) tick(line, GAP);
@@ -168,6 +183,35 @@ export class Waterfall {
             if ((this.rows[i].header.missing_share?.mean ?? 0) > 0) tick(line, PART);
         }
         if (found.missing === "some") tick(line, GAP);
+        if (this.look!.tracks) for (let i = found.first; i <= found.last; i++) this.trace(i, bin, line);
+    }
+
+    /** The tracks of a row. Where the row begins, their lines come from their places in the row before. */
+    private trace(i: number, bin: number, line: Uint32Array): void {
+        const since = bin - Math.floor(this.rows[i].utc_ms / this.pixel_ms); // lines since the row's first one
+        const runs = this.runs(i, since === 0);
+        const { followed } = this.look!;
+        runs.sort((a, b) => Number(a.number === followed) - Number(b.number === followed)); // the followed one on top
+        for (const { number, state, from, to } of runs) {
+            if (!isInked(state, Math.floor(bin / devicePixelRatio))) continue;
+            const isBar = state === "lost" && since < 2 * devicePixelRatio;
+            const half = devicePixelRatio * (isBar ? BAR_PX : number === followed ? 2 * LINE_PX : LINE_PX);
+            const [low, high] = [this.pixelOf(Math.min(from, to)) - half, this.pixelOf(Math.max(from, to)) + half];
+            span(line, low - devicePixelRatio, high + devicePixelRatio, TRACK_EDGE);
+            span(line, low, high, number === followed ? FOLLOWED : TRACK);
+        }
+    }
+
+    private runs(i: number, connected: boolean): Run[] {
+        const [row, before] = [this.rows[i], this.rows[i - 1]];
+        const { frame } = this.look!;
+        const known = connected && before && follows(before, row) ? before.traces : null;
+        return runsOf(row.traces, known, frame, circleStart(row.axis, frame));
+    }
+
+    private pixelOf(place: number): number {
+        const { low, high } = this.look!.shown;
+        return ((place - low) / (high - low)) * this.width;
     }
 
     /** Two marks beside each detection, which do not cover the peak. */
@@ -252,6 +296,11 @@ function makeBrush(width: number): OffscreenCanvasRenderingContext2D {
 
 function modulo(a: number, n: number): number {
     return ((a % n) + n) % n;
+}
+
+/** Fills from one place to another as far as they are within the line. */
+function span(line: Uint32Array, low: number, high: number, colour: number): void {
+    line.fill(colour, Math.max(0, Math.round(low)), Math.max(0, Math.round(high)));
 }
 
 /** At both margins; the data between them stay as received. */

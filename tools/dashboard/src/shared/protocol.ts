@@ -33,6 +33,29 @@ export interface Detection {
     rests_on?: string[]; // the sources of that contact's rows
 }
 
+/** One of the bearings that a track may have. */
+export interface TrackBearing {
+    bearing_deg: number;
+    bearing_sigma_deg: number;
+    rate_deg_per_min: number; // clockwise positive
+    rate_sigma_deg_per_min: number;
+    side: "port" | "starboard" | null; // null: the array has no sides
+    probability: number; // that the contact is on this side
+}
+
+export interface Track {
+    number: number;
+    state: "tentative" | "confirmed" | "coasting" | "lost"; // lost: its last message
+    existence: number;
+    bearings: TrackBearing[]; // one, or both sides of a line
+    az_deg: number; // of the first bearing, in the scan
+    snr_db: number;
+    age_s: number;
+    unheard_s: number;
+    contact: number | null;
+    rests_on: string[];
+}
+
 /** The fields that the dashboard uses; others are ignored. Unknown or not applicable is null. */
 export interface Header {
     schema: string;
@@ -67,6 +90,7 @@ export interface Header {
     backend: string;
     config_version: string;
     detections?: Detection[];
+    tracks?: Track[];
     health?: string;
     text?: string;
 }

@@ -7,7 +7,7 @@ import { Chain, closeBrowser, drawn, lineOf, picture, rgb, SHIP_DEG, until } fro
 
 after(closeBrowser);
 
-const PLAIN = { palette: "grey", automatic: false, low_db: 40, high_db: 120, marks: false, span_s: 15 };
+const PLAIN = { palette: "grey", automatic: false, low_db: 40, high_db: 120, marks: false, tracks: false, span_s: 15 };
 const GAP = [225, 30, 40];
 const EMPTY = [10, 14, 20];
 // Frames of 256 samples at 4 kHz: 15.625 a second. This gap is 3.2 s long.

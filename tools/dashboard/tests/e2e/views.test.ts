@@ -66,7 +66,7 @@ test("views show the ship, the lofargram as far back as the record, and surfaces
 test("true bearings show a line's ship on both sides, and keys choose what is drawn", async () => {
     const chain = await Chain.start();
     try {
-        const page = await chain.open({ palette: "grey", automatic: false, low_db: 40, high_db: 120, marks: false, span_s: 15 });
+        const page = await chain.open({ palette: "grey", automatic: false, low_db: 40, high_db: 120, marks: false, tracks: false, span_s: 15 });
         await until("data are drawn", () => page.evaluate("sonard.store.cbf.rows.length > 8"));
         await page.keyboard.press("t");
         await page.keyboard.press("b");

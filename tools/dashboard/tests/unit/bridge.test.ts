@@ -38,6 +38,12 @@ test("a history is bounded in time and in bytes, and keeps its numbers", () => {
     const small = new History(1e9, 10_000);
     for (let i = 0; i < 50; i++) small.push(entry(i, 0, 1000));
     assert.equal(small.next - small.first, 1);
+    const listed = new History(1e9, 100_000);
+    for (let i = 0; i < 50; i++) {
+        const { header, ...rest } = entry(i, 0, 0);
+        listed.push({ ...rest, header: { ...header, tracks: Array.from({ length: 64 }, () => ({})) } as unknown as RowHeader });
+    }
+    assert.equal(listed.next - listed.first, 1, "64 tracks take far more than the rest of a header");
     const latest = new History(0, 0);
     for (let i = 0; i < 5; i++) latest.push(entry(i, i));
     assert.deepEqual([latest.first, latest.next], [4, 5]);

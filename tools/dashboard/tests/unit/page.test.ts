@@ -19,7 +19,9 @@ import { background } from "../../src/page/normalise.js";
 import { PALETTES } from "../../src/page/colour.js";
 import { isCurrent, makeAxis, Record, stretchOf, type Row } from "../../src/page/record.js";
 import { Store } from "../../src/page/store.js";
-import type { Detection } from "../../src/shared/protocol.js";
+import { isInked, NO_TRACES, placedOf, runsOf, Tracks, tracesOf } from "../../src/page/tracks.js";
+import { valuesOf } from "../../src/page/views/tracks.js";
+import type { Detection, Track, TrackBearing } from "../../src/shared/protocol.js";
 import type { RowHeader, ToPage } from "../../src/shared/frames.js";
 
 const LINE: Bearings = { bearing_kind: "cone", heading_deg: 30, axis_az_deg: 10, axis_depression_deg: 0, ambiguous: true };
@@ -117,7 +119,7 @@ test("a line's true bearings show each direction right and left of the axis", ()
 function row(sample: number, window: number, epoch = 1): Row {
     const header = { run: "r", epoch, window, sample_index: sample, fs_hz: 1000, window_length: 200, config_version: "1" } as RowHeader;
     const axis = makeAxis({ name: "azimuth", unit: "deg", start: 0, step: 1 }, 3);
-    return { utc_ms: sample, span_ms: 200, header, axis, data: Float32Array.of(1, 2, 3), arrived_ms: 0, az_deg: null, marks: [] };
+    return { utc_ms: sample, span_ms: 200, header, axis, data: Float32Array.of(1, 2, 3), arrived_ms: 0, az_deg: null, marks: [], traces: NO_TRACES };
 }
 
 test("a hole between rows is missing, and the rows are not stretched over it", () => {
@@ -463,4 +465,127 @@ test("topics sent only while shown are cleared when they are requested again; th
 
 test("what is not known is a dash", () => {
     assert.deepEqual([fixed(null, 2), fixed(1.234, 2), latency(null), latency(3367400), latency(812)], ["–", "1.23", "–", "3.37 s", "0.8 ms"]);
+});
+
+const NORTH: Bearings = { ...LINE, bearing_reference: "true" };
+
+function bearing(bearing_deg: number, change: Partial<TrackBearing> = {}): TrackBearing {
+    return { bearing_deg, bearing_sigma_deg: 0.1, rate_deg_per_min: 0, rate_sigma_deg_per_min: 0.5, side: null, probability: 1, ...change };
+}
+
+function track(number: number, az_deg: number, bearings: number[], change: Partial<Track> = {}): Track {
+    const rest = { existence: 1, snr_db: 12, age_s: 60, unheard_s: 0, contact: 0, rests_on: ["cbf"] };
+    return { number, state: "confirmed", az_deg, bearings: bearings.map((deg) => bearing(deg)), ...rest, ...change };
+}
+
+test("a track's line stands at its angle, or at its true bearings on each side that the message gives", () => {
+    const both = tracesOf([track(7, 70, [110, 330]), track(8, 20, [60])], NORTH);
+    const places = (traces: Float32Array, frame: "array" | "true", start: number | null) =>
+        runsOf(traces, null, frame, start).map(({ number, from, to }) => [number, from, to]);
+    assert.deepEqual(places(both, "array", null), [[7, 70, 70], [8, 20, 20]]);
+    assert.deepEqual(places(both, "true", 0), [[7, 110, 110], [7, 330, 330], [8, 60, 60]]);
+    // Bearings in the array frame have no place among true ones; their angles still have theirs.
+    const headless = tracesOf([track(7, 70, [80, 300])], { ...LINE, heading_deg: null, bearing_reference: "array" });
+    assert.deepEqual(places(headless, "true", 0), []);
+    assert.deepEqual(places(headless, "array", null), [[7, 70, 70]]);
+    assert.deepEqual(places(tracesOf([track(1, 350, [350])], NORTH), "array", -180), [[1, -10, -10]], "an axis that begins at -180");
+});
+
+test("lines connect windows, leave at 360 degrees and enter at 0, and come from nowhere after a gap", () => {
+    const at = (...tracks: [number, number[]][]) => tracesOf(tracks.map(([number, bearings]) => track(number, bearings[0], bearings)), NORTH);
+    const runs = (now: Float32Array, before: Float32Array | null) =>
+        runsOf(now, before, "true", 0).map(({ number, from, to }) => [number, Math.round(10 * from), Math.round(10 * to)]);
+    assert.deepEqual(runs(at([3, [100]]), at([2, [50]], [3, [98]])), [[3, 980, 1000]]);
+    assert.deepEqual(runs(at([3, [2]]), at([3, [357]])), [[3, -30, 20], [3, 3570, 3620]]);
+    assert.deepEqual(runs(at([3, [357]]), at([3, [2]])), [[3, 3620, 3570], [3, 20, -30]]);
+    assert.deepEqual(runs(at([3, [2]]), null), [[3, 20, 20]]);
+    assert.deepEqual(runs(at([3, [2]]), at([4, [1]])), [[3, 20, 20]], "another track's place is not its own");
+    // Sides change places in the message when one of them becomes more probable; their lines go on.
+    assert.deepEqual(runs(at([3, [330, 110]]), at([3, [111, 329]])), [[3, 3290, 3300], [3, 1110, 1100]]);
+    assert.deepEqual(runs(at([3, [330]]), at([3, [111, 329]])), [[3, 3290, 3300]]);
+    // On an angle that is no circle nothing wraps.
+    assert.deepEqual(runsOf(at([3, [2]]), at([3, [178]]), "array", null).map(({ from, to }) => [from, to]), [[178, 2]]);
+});
+
+test("the states of a track are told apart without colour: in ink, and in the sign after its number", () => {
+    const patterns = (["tentative", "confirmed", "coasting"] as const).map((state) =>
+        Array.from({ length: 78 }, (_, height) => (isInked(state, height - 39) ? "#" : " ")).join(""));
+    assert.ok(/ #{2} {4}#{2} /.test(patterns[0]) && !/#{3}/.test(patterns[0]), "dots");
+    assert.match(patterns[1], /^#*$/);
+    assert.ok(/ #{8} {5}#{8} /.test(patterns[2]) && !/#{9}/.test(patterns[2]), "dashes");
+});
+
+test("tracks keep what the record still shows, and no more", () => {
+    const tracks = new Tracks();
+    tracks.update([track(1, 70, [110]), track(2, 80, [120])], 1000, NORTH, 5000);
+    tracks.update([track(2, 81, [121], { state: "lost" })], 2000, NORTH, 5000);
+    assert.deepEqual(tracks.list.map((t) => [t.now.number, t.last_ms, t.now.az_deg]), [[1, 1000, 70], [2, 2000, 81]]);
+    tracks.update([], 6500, NORTH, 5000);
+    assert.deepEqual(tracks.list.map((t) => t.now.number), [2]);
+    for (let i = 0; i < 1000; i++) tracks.update([track(10 + i, 70, [110])], 7000 + i, NORTH, 1e9);
+    assert.deepEqual([tracks.list.length, tracks.list[199].now.number, tracks.list[0].now.number], [200, 1009, 810]);
+    tracks.update([track(5, 70, [110])], 100, NORTH, 1e9);
+    assert.deepEqual(tracks.list.map((t) => t.now.number), [5], "a timeline that began again");
+    assert.equal(tracks.find(null), null);
+});
+
+test("a window's tracks reach its rows, whichever comes first, and a lost message leaves its window without", () => {
+    const store = storeWithAxis();
+    const send = (topic: string, sample: number, tracks?: Track[]) =>
+        store.take(frameOf(topic, sample, { tracks, bearing_reference: tracks ? "true" : "array" }), topic === "tracks" ? new Float32Array(0) : Float32Array.of(1, 2, 3));
+    for (const sample of [100, 200, 300]) {
+        if (sample === 100) send("tracks", sample, [track(4, 70, [110, 330])]);
+        for (const topic of ["cbf.azimuth", "mvdr.azimuth"]) send(topic, sample);
+        if (sample === 300) send("tracks", sample, [track(4, 71, [111, 329])]);
+    }
+    for (const { rows } of [store.cbf, store.mvdr])
+        assert.deepEqual(rows.map((r) => runsOf(r.traces, null, "array", null).map((run) => run.to)), [[70], [], [71]]);
+    assert.deepEqual(store.tracks.list.map((t) => [t.now.number, t.last_ms]), [[4, 300]]);
+    // A bridge that connects again repeats what the page knows.
+    store.take({ type: "begin", source: 0, topic: "tracks" }, new Float32Array(0));
+    send("tracks", 100, [track(4, 70, [110, 330])]);
+    assert.equal(store.tracks.list[0].now.az_deg, 71);
+    store.track = 4;
+    store.select(1);
+    assert.deepEqual([store.tracks.list.length, store.track], [0, null]);
+});
+
+test("a followed track is followed through a restart that kept its number, and not into another track of that number", () => {
+    for (const [age_s, array, followed] of [[90, "bow", 4], [20, "bow", null], [90, "stern", null]] as const) {
+        const store = storeWithAxis();
+        const send = (sample: number, change: object) => store.take(frameOf("tracks", sample, change), new Float32Array(0));
+        send(1000, { array: "bow", run: "a", tracks: [track(4, 70, [110], { age_s: 60 })] });
+        store.track = 4;
+        send(31_000, { array, run: "b", tracks: [track(4, 70, [110], { age_s })] });
+        assert.equal(store.track, followed, `${age_s} s old, of ${array}, 30 s later`);
+    }
+});
+
+test("a followed track's values have their errors, sides and frame", () => {
+    const now = track(7, 70, [], {
+        state: "coasting",
+        existence: 0.98765,
+        unheard_s: 12,
+        rests_on: ["cbf", "mvdr"],
+        bearings: [
+            bearing(359.97, { side: "starboard", probability: 0.7, rate_deg_per_min: -1.234, bearing_sigma_deg: 0.123 }),
+            bearing(80, { side: "port", probability: 0.3, rate_deg_per_min: 1.234 }),
+        ],
+    });
+    assert.deepEqual(valuesOf({ now, by: NORTH, last_ms: 0 }, null, 0), [
+        ["track", "7"],
+        ["state", "coasting, existence 0.9877"],
+        ["bearing", "000.0 ± 0.12 deg true, stbd 70 %"],
+        ["rate", "\u22121.23 ± 0.50 deg/min"],
+        ["bearing", "080.0 ± 0.10 deg true, port 30 %"],
+        ["rate", "+1.23 ± 0.50 deg/min"],
+        ["age", "60 s"],
+        ["heard", "12 s ago"],
+        ["source", "cbf+mvdr, SNR 12.0 dB"],
+    ]);
+    const headless = { now, by: { ...LINE, bearing_reference: "array" }, last_ms: 0 };
+    assert.match(valuesOf(headless, null, 9000).map(([, text]) => text).join(), /coasting, 9\.0 s ago.*000\.0 .* array frame/);
+    assert.match(valuesOf(headless, 20, 0)[2][1], /^020\.0 .* true/, "by the last heading");
+    assert.deepEqual(placedOf(now), { az_deg: 70, bearing_deg: 359.97, mirror_deg: 80, side: "unknown" });
+    assert.deepEqual(placedOf({ ...now, bearings: now.bearings.slice(1) }), { az_deg: 70, bearing_deg: 80, mirror_deg: null, side: "port" });
 });

@@ -1,20 +1,18 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The table of contacts: in full as a view, and short beside every view.
+// The tables of contacts and tracks: in full as a view, and short beside every view.
 import { formatBearing, isSided, sideText } from "../bearing.js";
 import { isNorthed, sourcesOf, type Contact } from "../contacts.js";
-import { element, setText } from "../dom.js";
+import { element } from "../dom.js";
 import { waitingText } from "../empty.js";
 import { duration, fixed, utcTime } from "../format.js";
 import { isStale } from "../heading.js";
+import { Table, type Head } from "./table.js";
+import { FULL_TRACKS, SHORT_TRACKS, TrackTable } from "./tracks.js";
 import type { Context, View } from "./view.js";
 
 const OLD_MS = 3000; // time since the last sighting, by the windows' times
 
-interface Column {
-    head: string;
-    title: string;
-    left?: boolean;
-    name?: string; // class of its cells
+interface Column extends Head {
     /** heading_deg: what must be added to make the contact's bearings true; 0 if they are, or if the heading is
      * unknown. */
     cell(contact: Contact, newest_ms: number, heading_deg: number): string;
@@ -85,16 +83,15 @@ const FULL: Column[] = [
 
 export class ContactTable {
     readonly root: HTMLElement;
-    private body = element("tbody");
-    private drawn = "";
-    private rows = new Map<number, HTMLElement>(); // by the contact's number
+    private table: Table;
 
     constructor(
         private readonly context: Context,
         private readonly columns: Column[],
     ) {
-        const heads = columns.map((c) => element("th", { title: c.title, class: c.left ? "left" : "" }, [c.head]));
-        this.root = element("table", {}, [element("thead", {}, [element("tr", {}, heads)]), this.body]);
+        const { store, follow } = context;
+        this.table = new Table(columns, "data-id", (id) => follow(id === store.followed ? null : id));
+        this.root = this.table.root;
     }
 
     draw(): void {
@@ -105,24 +102,12 @@ export class ContactTable {
         list.sort((a, b) => Number(isOld(a)) - Number(isOld(b)) || b.now.level_db - a.now.level_db);
         const stale = isStale(store.newest);
         const isGrey = (contact: Contact) => stale && !isNorthed(contact);
-        const cells = list.map((c) => this.columns.map((column) => column.cell(c, newest_ms, isGrey(c) ? (store.heading?.deg ?? 0) : 0)));
-        const classes = list.map((c) => [c.id === store.followed ? "followed" : "", isOld(c) ? "old" : "",
-            isGrey(c) ? "stale" : ""].filter(Boolean).join(" "));
-        const why = list.length ? "" : this.whyNone();
-        const key = JSON.stringify([why, cells, classes, list.map((c) => c.id)]);
-        if (key === this.drawn) return;
-        this.drawn = key;
-        this.show(list.map((contact, i) => this.row(contact.id, cells[i], classes[i])), why);
-    }
-
-    /** Rows are kept and moved only if their order has changed, because a finger or the focus may be on one. */
-    private show(rows: HTMLElement[], why: string): void {
-        for (const [id, row] of this.rows) if (!rows.includes(row)) this.rows.delete(id);
-        if (rows.length === 0) rows = [element("tr", {}, [element("td", { class: "left", colspan: String(this.columns.length) }, [why])])];
-        if (rows.length === this.body.children.length && rows.every((row, i) => this.body.children[i] === row)) return;
-        const { activeElement } = document;
-        this.body.replaceChildren(...rows);
-        if (rows.some((row) => row === activeElement)) (activeElement as HTMLElement).focus();
+        const rows = list.map((c) => ({
+            id: c.id,
+            cells: this.columns.map((column) => column.cell(c, newest_ms, isGrey(c) ? (store.heading?.deg ?? 0) : 0)),
+            classes: [c.id === store.followed ? "followed" : "", isOld(c) ? "old" : "", isGrey(c) ? "stale" : ""].filter(Boolean).join(" "),
+        }));
+        this.table.draw(rows, list.length ? "" : this.whyNone());
     }
 
     private whyNone(): string {
@@ -130,41 +115,22 @@ export class ContactTable {
         if (!store.latest.has("detections")) return waitingText(store, "detections");
         return "None: no peak stands detections.threshold_db above its background.";
     }
-
-    private row(id: number, cells: string[], classes: string): HTMLElement {
-        let row = this.rows.get(id);
-        if (!row) this.rows.set(id, (row = this.makeRow(id)));
-        row.className = classes;
-        cells.forEach((text, i) => setText(row.children[i], text));
-        return row;
-    }
-
-    private makeRow(id: number): HTMLElement {
-        const { store, follow } = this.context;
-        const cells = this.columns.map((column) => element("td", { class: `${column.left ? "left " : ""}${column.name ?? ""}`.trim() }));
-        const row = element("tr", { "data-id": String(id), tabindex: "0", title: "follow" }, cells);
-        row.onclick = () => follow(id === store.followed ? null : id);
-        row.onkeydown = (event) => {
-            if (event.key !== "Enter" && event.key !== " ") return;
-            event.preventDefault();
-            row.click();
-        };
-        return row;
-    }
 }
 
 /** The column beside every view. */
 export class Side {
-    private table: ContactTable;
-    private title = element("h2", {}, ["Contacts"]);
+    private contacts: ContactTable;
+    private tracks: TrackTable;
 
     constructor(root: HTMLElement, context: Context) {
-        this.table = new ContactTable(context, SHORT);
-        root.append(this.title, this.table.root);
+        this.contacts = new ContactTable(context, SHORT);
+        this.tracks = new TrackTable(context, SHORT_TRACKS);
+        root.append(element("h2", {}, ["Contacts"]), this.contacts.root, element("h2", {}, ["Tracks"]), this.tracks.root);
     }
 
     draw(): void {
-        this.table.draw();
+        this.contacts.draw();
+        this.tracks.draw();
     }
 }
 
@@ -172,11 +138,13 @@ export class ContactsView implements View {
     readonly name = "contacts";
     readonly title = "Contacts";
     readonly root = element("div", { class: "view scroll" });
-    private table: ContactTable;
+    private contacts: ContactTable;
+    private tracks: TrackTable;
 
     constructor(context: Context) {
-        this.table = new ContactTable(context, FULL);
-        this.root.append(element("section", { class: "panel pad" }, [this.table.root]));
+        this.contacts = new ContactTable(context, FULL);
+        this.tracks = new TrackTable(context, FULL_TRACKS);
+        this.root.append(element("section", { class: "panel pad" }, [this.contacts.root, element("h2", {}, ["Tracks"]), this.tracks.root]));
     }
 
     wants(): string[] {
@@ -184,6 +152,7 @@ export class ContactsView implements View {
     }
 
     draw(): void {
-        this.table.draw();
+        this.contacts.draw();
+        this.tracks.draw();
     }
 }

@@ -31,6 +31,9 @@ export class LofarView implements View {
             heading: () => null,
             followed: () => null,
             contacts: () => [],
+            tracks: () => [],
+            track: () => null,
+            chose: () => undefined,
             waiting: () => waitingText(context.store, settings.surface, settings.surface === "cbf.lofar" ? "" : "mvdr.enabled is true"),
         });
         this.pick = choice("surface", [["cbf.lofar", "CBF"], ["mvdr.spectrum", "MVDR"]], settings.surface, (surface) => choose({ surface }));
@@ -52,11 +55,11 @@ export class LofarView implements View {
         const row = this.context.store.lofar.last;
         const angle = row?.az_deg ?? null;
         const sides = row && angle !== null && hasTrue(row.header) ? bearingsOf(row.header, angle).map((b) => formatBearing(b)) : [];
-        const { followed } = this.context.store;
+        const { followed, track } = this.context.store;
         const words = [
             angle === null ? "" : `${angle.toFixed(1)} deg`,
             sides.length ? `true ${sides.join(" | ")}` : "",
-            this.context.followed() !== null ? `follows contact ${followed}` : "",
+            this.context.followed() === null ? "" : track === null ? `follows contact ${followed}` : `follows track ${track}`,
         ];
         setText(this.where, words.filter(Boolean).join("  ·  "));
         this.panel.draw(now_ms);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The newest spectra around the compass: north, or the array's forward direction, is up.
-import type { Detection } from "../../shared/protocol.js";
-import { bearingsOf, formatBearing, hasTrue, isCone, sidesOf } from "../bearing.js";
+import { bearingsOf, formatBearing, hasTrue, isCone, sidesOf, type Placed } from "../bearing.js";
 import { colourOf, element, fitCanvas, letter_px, setText } from "../dom.js";
 import { decibels } from "../format.js";
 import type { Row } from "../record.js";
@@ -17,7 +16,7 @@ export class Polar {
         this.caption,
     ]);
 
-    draw(rows: Row[], [low_db, high_db]: [number, number], followed: Detection | null): void {
+    draw(rows: Row[], [low_db, high_db]: [number, number], followed: Placed | null): void {
         const { clientWidth: width, clientHeight: height } = this.field;
         fitCanvas(this.canvas, width, height);
         const context = this.canvas.getContext("2d")!;
@@ -78,7 +77,7 @@ export class Polar {
     }
 
     /** The heading and the followed contact. */
-    private drawLines(context: CanvasRenderingContext2D, row: Row, radius: number, followed: Detection | null): void {
+    private drawLines(context: CanvasRenderingContext2D, row: Row, radius: number, followed: Placed | null): void {
         const { header } = row;
         context.strokeStyle = colourOf("--text");
         if (header.heading_deg !== null) ray(context, header.heading_deg, radius, [8, 4]);

@@ -26,6 +26,9 @@ export class RecordView implements View {
                 heading: () => context.store.heading,
                 followed: () => context.followed(),
                 waiting: () => waitingText(context.store, `${name}.azimuth`, name === "mvdr" ? "mvdr.enabled is true" : ""),
+                tracks: () => context.store.tracks.list,
+                track: () => context.store.track,
+                chose: (number) => context.followTrack(number),
                 contacts: () => context.store.contacts.list.filter((contact) => sourcesOf(contact.now).includes(name)),
             });
         this.panels = [make("cbf", "CBF"), make("mvdr", "MVDR")];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-import type { Detection } from "../../shared/protocol.js";
+import type { Placed } from "../bearing.js";
 import type { Sight } from "../sight.js";
 import type { Store } from "../store.js";
 
@@ -12,8 +12,9 @@ export interface Context {
     /** Chooses the strongest contact's direction if none was chosen. */
     lookSomewhere(): void;
     follow(contact: number | null): void;
-    /** The followed contact as last seen. */
-    followed(): Detection | null;
+    followTrack(number: number | null): void;
+    /** The followed contact or track as last seen. */
+    followed(): Placed | null;
 }
 
 /** One page of the dashboard. draw is called for each frame while the page is shown, and decides what has changed. */
