@@ -419,6 +419,64 @@ Test(watch, tracks_are_shown) {
     watch_text_free(&text);
 }
 
+/* Columns of the record before a text in the line of tracks; -1: it is not there. */
+static int track_column(const watch_view *view, int width, const char *label) {
+    watch_text text = {0};
+    watch_render(view, width, 24, &text);
+    const char *line = line_with(&text, "tracks   ") + WATCH_MARGIN;
+    const char *at = strstr(line, label), *end = strchr(line, '\n');
+    const int column = at && at < end ? (int)(at - line) : -1;
+    watch_text_free(&text);
+    return column;
+}
+
+/* Numbers stand below the axis at the tracks' places: at the angle, or at the true bearings. */
+Test(watch, tracks_have_their_numbers_below_the_axis) {
+    make_pane(181, 60); /* with a width of 190 each column is a degree */
+    strcpy(pane.message.axis, "azimuth");
+    memset(&list, 0, sizeof list);
+    list.is_true = true;
+    list.tracks = 5;
+    static const struct {
+        double number, az_deg;
+        const char *state;
+    } is[] = {{7, 60, "confirmed"},
+              {8, 61, "tentative"},
+              {9, 120, "coasting"},
+              {10, 0, "lost"},
+              {11, NAN, "confirmed"}};
+    for (size_t i = 0; i < list.tracks; i++) {
+        watch_track *t = &list.track[i];
+        t->number = is[i].number;
+        t->az_deg = is[i].az_deg;
+        strcpy(t->state, is[i].state);
+        t->bearings = 2;
+        t->bearing[0].deg = is[i].az_deg + 30;
+        t->bearing[1].deg = fmod(390 - is[i].az_deg, 360);
+    }
+    watch_view view = {.pane = {&pane}, .panes = 1, .tracks = &list};
+    cr_expect_eq(track_column(&view, 190, " 7 "), 59);
+    cr_expect_eq(track_column(&view, 190, "8"), -1, "no room beside the confirmed one");
+    cr_expect_eq(track_column(&view, 190, "9~"), 120);
+    cr_expect_eq(track_column(&view, 190, "10x"), 0, "moved into the line");
+    cr_expect_eq(track_column(&view, 190, "11"), -1, "it has no place");
+    list.track[0].az_deg = 300; /* not on this axis */
+    cr_expect_eq(track_column(&view, 190, "7"), -1);
+    cr_expect_eq(track_column(&view, 190, "8?"), 61);
+    list.track[0].az_deg = 1e300;
+    check_all_sizes(&view);
+
+    /* true bearings from -60 to 120; 7 is at 90 and 330 */
+    for (size_t i = 0; i < pane.message.points; i++)
+        pane.message.x[i] -= 60;
+    pane.message.is_true = true;
+    cr_expect_eq(track_column(&view, 190, " 7 "), 29, "at 330, which is -30");
+    list.track[0].bearing[1].deg = 200;
+    cr_expect_eq(track_column(&view, 190, " 7 "), 149, "at 90 alone");
+    list.is_true = false; /* bearings of the array's frame have no place there */
+    cr_expect_eq(track_column(&view, 190, "7"), -1);
+}
+
 /* A ship in both CBF and MVDR is one row; the figures are those of the first, the range that of
  * any. */
 Test(watch, rows_of_one_contact_are_one) {

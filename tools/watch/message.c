@@ -190,6 +190,7 @@ static void read_track(const cJSON *item, watch_track *t) {
     text(item, "state", t->state, sizeof t->state);
     t->number = number(item, "number");
     t->existence = number(item, "existence");
+    t->az_deg = number(item, "az_deg");
     t->snr_db = number(item, "snr_db");
     t->unheard_s = number(item, "unheard_s");
     cJSON_ArrayForEach(bearing, get(item, "bearings")) {

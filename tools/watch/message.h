@@ -23,7 +23,7 @@ typedef struct watch_detection {
 
 /* A contact that is followed; NaN: unknown. */
 typedef struct watch_track {
-    double number, existence, snr_db, unheard_s;
+    double number, existence, az_deg, snr_db, unheard_s; /* az_deg: as the axes of the topics */
     char state[12];
     size_t bearings; /* 2: either of them */
     struct {

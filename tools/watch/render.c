@@ -309,6 +309,59 @@ static void put_axes(screen *to, const watch_pane *pane, int columns) {
         put_axis(to, pane, columns, sides > 1 ? "true R|L" : "true", label_of_true);
 }
 
+/* ---- tracks below the axis ------------------------------------------------------------------- */
+
+/* The column of an angle; a circle may begin a turn earlier or later. */
+static int column_of_angle(const watch_pane *pane, double deg, int columns) {
+    for (int turn = -1; turn <= 1; turn++) {
+        const int c = isfinite(deg) ? watch_column(pane, deg + 360 * turn, columns) : -1;
+        if (c >= 0)
+            return c;
+    }
+    return -1;
+}
+
+/* Writes a text with its middle at a column, if it touches no other. */
+static void mark(char *line, int columns, int column, const char *label) {
+    const int n = (int)strlen(label), middle = column - (n - 1) / 2;
+    const int at = middle < 0 ? 0 : middle + n > columns ? columns - n : middle;
+    if (column < 0 || n > columns)
+        return;
+    for (int c = at - 1; c <= at + n; c++)
+        if (c >= 0 && c < columns && line[c] != ' ')
+            return;
+    memcpy(line + at, label, (size_t)n);
+}
+
+/* The track's number at its angle, or on an axis of true bearings at each of its bearings. */
+static void mark_track(const watch_pane *pane, const watch_track *t, bool is_true, char *line,
+                       int columns) {
+    static const char *const states[] = {"tentative", "coasting", "lost"}, signs[] = "?~x";
+    char number[24], label[32];
+    size_t sign = 0;
+    while (sign < 3 && strcmp(t->state, states[sign]) != 0)
+        sign++;
+    snprintf(label, sizeof label, "%s%.1s", watch_whole(t->number, number), signs + sign);
+    if (!pane->message.is_true)
+        mark(line, columns, column_of_angle(pane, t->az_deg, columns), label);
+    for (size_t i = 0; pane->message.is_true && is_true && i < t->bearings; i++)
+        mark(line, columns, column_of_angle(pane, t->bearing[i].deg, columns), label);
+}
+
+/* The numbers of the tracks; where there is no room for all, those of confirmed ones. */
+static void put_numbers(screen *to, const watch_pane *pane, const watch_message *tracks,
+                        int columns) {
+    char line[WATCH_COLUMNS_MOST + WATCH_MARGIN + 1];
+    memset(line, ' ', sizeof line);
+    memcpy(line, "tracks", 6);
+    for (int confirmed = 1; confirmed >= 0; confirmed--)
+        for (size_t i = 0; i < tracks->tracks; i++)
+            if ((strcmp(tracks->track[i].state, "confirmed") == 0) == confirmed)
+                mark_track(pane, &tracks->track[i], tracks->is_true, line + WATCH_MARGIN, columns);
+    line[WATCH_MARGIN + columns] = '\0';
+    put_line(to, "%s", line);
+}
+
 /* ---- the waterfall --------------------------------------------------------------------------- */
 
 static double strength(const scale *scale, float level) {
@@ -366,12 +419,15 @@ static void put_waterfall(screen *to, const watch_pane *pane, const scale *scale
 
 /* ---- panes ----------------------------------------------------------------------------------- */
 
-static void put_pane(screen *to, const watch_pane *pane, int rows, double quiet_s, bool colour) {
+/* `tracks` may be NULL. */
+static void put_pane(screen *to, const watch_pane *pane, const watch_message *tracks, int rows,
+                     double quiet_s, bool colour) {
     float column[WATCH_COLUMNS_MOST];
     const scale *scale = pane->share ? &percent : &decibels;
     const int columns = to->width - WATCH_MARGIN;
     const bool old = quiet_s > 0;
-    rows -= 2 + (sides_of(&pane->message) > 0); /* title and axes */
+    const bool numbers = tracks && strcmp(pane->message.axis, "azimuth") == 0;
+    rows -= 2 + (sides_of(&pane->message) > 0) + numbers; /* title, axes and tracks */
     const int plot = rows > 4 ? (rows + 1) / 2 : rows > 1 ? rows : 1;
     to->style = old ? FAINT : PLAIN;
     put_title(to, pane, quiet_s);
@@ -381,6 +437,8 @@ static void put_pane(screen *to, const watch_pane *pane, int rows, double quiet_
         watch_columns(pane, pane->level, columns, column);
         put_plot(to, scale, column, columns, plot, old);
         put_axes(to, pane, columns);
+        if (numbers)
+            put_numbers(to, pane, tracks, columns);
         put_waterfall(to, pane, scale, columns, rows - plot, quiet_s, colour && !old);
     }
     to->style = PLAIN;
@@ -520,7 +578,8 @@ void watch_render(const watch_view *view, int width, int height, watch_text *tex
         const watch_pane *pane = view->pane[i];
         const bool lives =
             !silent || !view->status; /* also if its status is not published at all */
-        put_pane(&to, pane, each, watch_pane_quiet(pane, view->now_s, lives), view->colour);
+        put_pane(&to, pane, view->tracks, each, watch_pane_quiet(pane, view->now_s, lives),
+                 view->colour);
     }
     if (view->panes == 0)
         put_line(&to, "waiting for a spectrum; q quits");
