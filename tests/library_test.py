@@ -378,6 +378,12 @@ def check_process(folder, samples, wanted):
     assert len(results.contacts) == len(listed) > 5
     for mine, kept in zip(results.contacts, listed):
         assert all(kept[name] == mine[name] for name in ("window", "az_deg", "level_db", "source")), (mine, kept)
+    listed = json.loads((folder / "kept/tracks.json").read_text())
+    assert len(results.tracks) == len(listed) > 5 and {t["state"] for t in listed} >= {"confirmed"}
+    for mine, kept in zip(results.tracks, listed):
+        assert str(mine.pop("utc"))[:23] == kept.pop("utc")[:23] and abs(mine.pop("time_s") - kept.pop("time_s")) < 1e-6
+        assert mine == kept, (mine, kept)
+    assert sonar.Results().tracks == []
     assert results["cbf.lofar"].power.shape == (len(results["cbf.lofar"]), len(results["cbf.lofar"].frequency_hz),
                                                 len(results["cbf.lofar"].az_deg))
     undated = sonar.process(wav(folder / "undated.wav", samples, 1, 16), CONFIG)

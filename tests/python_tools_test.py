@@ -82,8 +82,39 @@ def check_module():
     message.header.update(bearing_reference="true", resampled={"interpolation": "cubic", "directions": 90})
     assert message.bearings(20) == [20], "the axis itself is true"
     wrong = json.dumps({**head, "schema": "sonard/2"}).encode()
+    try:
+        message.tracks
+        assert False, "a spectrum has no tracks"
+    except AttributeError as error:
+        assert "cbf.lofar" in str(error)
     for bad in (parts[:2], [parts[0], b"{", parts[2]], [parts[0], wrong, parts[2]], [parts[0], parts[1], parts[2][4:]]):
         assert refuses(bad)
+
+
+def bearing(deg, side, **more):
+    return {"bearing_deg": deg, "bearing_sigma_deg": 0.1, "rate_deg_per_min": -1.5, "rate_sigma_deg_per_min": 0.2,
+            "correlation": 0.5, "side": side, "probability": 0.5, **more}
+
+
+def track(number, az_deg, bearings, **more):
+    return {"number": number, "state": "confirmed", "existence": 1, "bearings": bearings, "az_deg": az_deg, "snr_db": 12,
+            "age_s": 60, "unheard_s": 0, "contact": 0, "rests_on": ["cbf", "mvdr"], **more}
+
+
+def check_tracks():
+    """A row for each bearing, and values that are not there."""
+    head = {"schema": "sonard/1", "topic": "tracks", "dtype": "<f4", "shape": [0], "axes": [], "unit": None, "window": 3, "flags": []}
+    both = track(7, 70, [bearing(100, "starboard"), bearing(320, "port", probability=0.25)])
+    alone = track(2**40, 20, [bearing(20, None)], state="coasting", contact=None, rests_on=[])
+
+    def rows(tracks):
+        return sonar.Message([b"tracks", json.dumps({**head, "tracks": tracks}).encode(), b""]).tracks
+    found = rows([both, alone])
+    assert found["number"].tolist() == [7, 7, 2**40] and found["bearing_deg"].tolist() == [100, 320, 20]
+    assert found["side"].tolist() == ["starboard", "port", ""] and found["probability"].tolist() == [0.5, 0.25, 0.5]
+    assert found["rests_on"].tolist() == ["cbf+mvdr", "cbf+mvdr", ""] and found["contact"].tolist() == [0, 0, -1]
+    assert found["state"].tolist() == ["confirmed", "confirmed", "coasting"] and found["rate_deg_per_min"][2] == -1.5
+    assert len(rows([])) == 0 and rows([]).dtype == found.dtype
 
 
 def program(name, *arguments, **options):
@@ -100,6 +131,11 @@ def check_subscribe(folder):
             break
     assert s.topic == "mvdr.azimuth" and s.unit == "uPa^2" and s.db.shape == s.data.shape
     assert abs(loudest[-1] - SHIP_DEG) < 2, loudest
+    for s in sonar.listen(endpoint, "tracks", timeout_s=30):
+        if (s.tracks["state"] == "confirmed").any():
+            break
+    assert (abs(s.tracks["bearing_deg"] - [30 + SHIP_DEG, 360 + 30 - SHIP_DEG]) < 2).all(), s.tracks
+    assert s.tracks["side"].tolist() == ["starboard", "port"] and (s.tracks["bearing_sigma_deg"] < 1).all(), s.tracks
     topics = set()
     for s in sonar.listen(endpoint, timeout_s=30):
         topics.add(s.topic)
@@ -274,6 +310,7 @@ def check_recording(folder):
 
 def main():
     check_module()
+    check_tracks()
     with tempfile.TemporaryDirectory(prefix="sonard-python-") as name:
         folder = pathlib.Path(name)
         config = folder / "config.yaml"

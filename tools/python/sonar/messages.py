@@ -7,6 +7,13 @@ import numpy as np
 SCHEMA = "sonard/1"
 
 
+# A row of Message.tracks. Words are empty and numbers NaN where the message has null; `contact` is -1.
+TRACK = np.dtype([("number", "u8"), ("state", "U9"), ("existence", "f8"), ("bearing_deg", "f8"),
+                  ("bearing_sigma_deg", "f8"), ("rate_deg_per_min", "f8"), ("rate_sigma_deg_per_min", "f8"),
+                  ("correlation", "f8"), ("side", "U9"), ("probability", "f8"), ("az_deg", "f8"), ("snr_db", "f8"),
+                  ("age_s", "f8"), ("unheard_s", "f8"), ("contact", "i8"), ("rests_on", "U16")])
+
+
 class ProtocolError(Exception):
     """A message that is not one of this protocol, and why."""
 
@@ -44,6 +51,15 @@ class Message:
         """The power in dB re 1 unit."""
         return 10 * np.log10(np.maximum(self.data, 1e-30))
 
+    @property
+    def tracks(self):
+        """The tracks of a message of `tracks` (docs/tracks.md) as a structured array, which pandas.DataFrame() takes:
+        a row for each bearing, so that a track of a line has two until a turn decides. `rests_on` is "cbf+mvdr"."""
+        if "tracks" not in self.header:
+            raise AttributeError(f"a message of {self.topic} has no tracks: those of the topic tracks have")
+        rows = [{**track, **bearing} for track in self.header["tracks"] for bearing in track["bearings"]]
+        return np.array([tuple(_cell(row.get(name), TRACK[name].kind) for name in TRACK.names) for row in rows], TRACK)
+
     def axis(self, which):
         """Values of an axis, by its name or its place."""
         axes = self.header["axes"]
@@ -68,6 +84,12 @@ class Message:
             return []
         side = np.degrees(np.arccos(cosine))
         return [(heading + h["axis_az_deg"] + s * side) % 360 for s in (1, -1)]
+
+
+def _cell(value, kind):
+    if value is None:
+        return {"f": np.nan, "i": -1, "u": 0, "U": ""}[kind]
+    return "+".join(value) if isinstance(value, list) else value
 
 
 def recording(path):

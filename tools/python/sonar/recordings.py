@@ -24,13 +24,23 @@ class Results(dict):
     @property
     def contacts(self):
         """The detections of all windows as a list of dicts, each with the `utc` and `time_s` of its window."""
-        found = self.get("detections")
+        return self._listed("detections", ())
+
+    @property
+    def tracks(self):
+        """The tracks of all windows (docs/tracks.md), likewise, each also with the `bearing_reference` of its window:
+        the objects of sonar-process's tracks.json. Message.tracks has those of one window as an array."""
+        return self._listed("tracks", ("bearing_reference",))
+
+    def _listed(self, topic, fields):
+        found = self.get(topic)
         windows = zip(found.messages, found.time_s) if found else ()
-        return [{"utc": m.utc, "time_s": time_s, "window": m.window, **detection}
-                for m, time_s in windows for detection in m.header["detections"]]
+        return [{"utc": m.utc, "time_s": time_s, "window": m.window, **{name: m.header[name] for name in fields}, **row}
+                for m, time_s in windows for row in m.header[topic]]
 
 
-def process(file, config, *, topics=("cbf.azimuth", "mvdr.azimuth", "detections"), utc=None, side_by_side=False):
+def process(file, config, *, topics=("cbf.azimuth", "mvdr.azimuth", "detections", "tracks"), utc=None,
+            side_by_side=False):
     """Results of a recording: those that sonar-process and sonard have of it, number for number.
 
     file    WAV or SigMF; its channels are those of the configuration. Or a list of such files: they continue each
