@@ -117,6 +117,53 @@ def check_tracks():
     assert len(rows([])) == 0 and rows([]).dtype == found.dtype
 
 
+def check_strokes():
+    """Lines of a track from its points: [(state, places, times)], in windows of 1 s."""
+    from sonar.pictures import strokes
+
+    def drawn(circle, *points):
+        return [(state, xs, ys) for state, xs, ys in strokes([(time, state, xs) for time, state, *xs in points], 1, circle)]
+    c, t = "confirmed", "tentative"
+    assert drawn(False, (0, t, 10), (1, t, 11), (2, c, 12), (3, c, 13)) == [(t, [10, 11], [0, 1]), (c, [11, 12, 13], [1, 2, 3])]
+    assert drawn(False, (0, c, 10), (2, c, 11), (3, c, 12)) == [(c, [10], [0]), (c, [11, 12], [2, 3])], "a window is missing"
+    assert drawn(True, (0, c, 358), (1, c, 2)) == [(c, [358, 362], [0, 1]), (c, [-2, 2], [0, 1])]
+    assert drawn(True, (0, c, 2), (1, c, 358), (2, c, 357)) == [(c, [2, -2], [0, 1]), (c, [362, 358, 357], [0, 1, 2])]
+    assert drawn(False, (0, c, 178), (1, c, 2)) == [(c, [178, 2], [0, 1])], "a cone's angle is no circle"
+    sides = drawn(True, (0, c, 110, 330), (1, c, 331, 109), (2, c, 332))
+    assert sides == [(c, [110, 109], [0, 1]), (c, [330, 331, 332], [0, 1, 2])], "sides change places, and one is dropped"
+    assert drawn(True, (0, c, 100), (1, c, 101, 300)) == [(c, [100, 101], [0, 1]), (c, [300], [1])]
+
+
+def check_drawn():
+    """Tracks over a record of a circle whose picture begins at -225, and over one of true bearings; window 2 was lost."""
+    import matplotlib.dates
+    import matplotlib.pyplot as plt
+    from sonar import pictures
+
+    def drawn(resampled):
+        head = {"schema": "sonard/1", "topic": "cbf.azimuth", "dtype": "<f4", "shape": [4], "unit": "uPa^2", "flags": [], "fs_hz": 1,
+                "bearing_kind": "azimuth", "ambiguous": False, "resampled": {} if resampled is None else resampled,
+                "axes": [{"name": "azimuth", "start": 0 if resampled else -180, "step": 90}]}
+        rows = [sonar.Message([b"cbf.azimuth", json.dumps({**head, "window": w, "sample_index": w, "utc_ns": 10**18 + w * 10**9}).encode(),
+                               np.ones(4, "<f4").tobytes()]) for w in (0, 1, 3, 4)]
+        listed = [{"window": w, "bearing_reference": "true", **track(7, az, [bearing(az + 30, None)], state=state)}
+                  for w, az, state in ((0, 178, "confirmed"), (1, 179, "confirmed"), (2, 179.5, "confirmed"), (3, 181, "confirmed"), (4, 182, "lost"))]
+        listed.append({"window": 1, "bearing_reference": "array", **track(8, 10, [bearing(10, None)], state="tentative")})
+        axes = plt.figure().add_subplot()
+        pictures.image(rows, np.zeros((4, 4)), rows[0].axis("azimuth"), axes)
+        pictures.tracks(rows, listed, axes)
+        start = matplotlib.dates.date2num(np.datetime64(10**18, "ns"))
+        lines = {(line.get_gid(), tuple(np.round(line.get_xdata(), 3)), tuple(np.round((line.get_ydata() - start) * 86400, 1)))
+                 for line in axes.lines if str(line.get_gid()).startswith("track")}
+        return lines, {text.get_text() for text in axes.texts}
+    lines, texts = drawn(None)
+    assert lines == {("track 7 confirmed", (-182, -181), (0.5, 1.5)), ("track 7 confirmed", (-179,), (3.5,)),
+                     ("track 7 lost", (-179, -178), (3.5, 4.5)), ("track 8 tentative", (10,), (1.5,))}, lines
+    assert texts == {"7×", "8?"}
+    lines, texts = drawn({"directions": 90})
+    assert ("track 7 confirmed", (208, 209), (0.5, 1.5)) in lines and texts == {"7×"}, "bearings of the array's frame have no place"
+
+
 def program(name, *arguments, **options):
     return subprocess.Popen([str(binaries / name), *map(str, arguments)], stdout=subprocess.DEVNULL,
                             stderr=subprocess.DEVNULL, **options)
@@ -270,6 +317,12 @@ def check_render(folder, config):
         assert image.shape == (400, 800, 3)
         assert len(np.unique(image.reshape(-1, 3), axis=0)) > 50, f"{picture} is empty"
         assert red(image) == 0, picture
+    plain, tracked = (render(folder, "btr", "--recording", recording, "--config", config, "--size", "800x400", "--topic",
+                             "cbf.azimuth", *more) for more in ((), ("--tracks",)))
+    differ = (plain != tracked).any(axis=2)
+    rows, columns = np.nonzero(differ)
+    ridge = np.nonzero(differ.sum(axis=0) > 100)[0]  # a line along the ship's ridge, and little beside it
+    assert len(ridge) and np.ptp(ridge) < 8 and abs(columns - ridge.mean()).max() < 30 and np.ptp(rows) > 150, (ridge, np.ptp(rows))
     # A WAV file has no date: its pictures count from the start, or from the date that is given.
     assert program("sonar-export", recording, folder / "sea.wav").wait(60) == 0
     sound = ("--recording", folder / "sea.wav", "--config", config, "--size", "800x400")
@@ -311,6 +364,8 @@ def check_recording(folder):
 def main():
     check_module()
     check_tracks()
+    check_strokes()
+    check_drawn()
     with tempfile.TemporaryDirectory(prefix="sonard-python-") as name:
         folder = pathlib.Path(name)
         config = folder / "config.yaml"

@@ -2,6 +2,7 @@
 """What sonar-render and Record.plot draw alike, with matplotlib."""
 import matplotlib
 import matplotlib.dates as dates
+import matplotlib.patheffects as effects
 import numpy as np
 
 MOST_ROWS = 200000
@@ -58,6 +59,74 @@ def image(messages, rows_db, values, axes):
     axes.yaxis.set_major_formatter(dates.DateFormatter("%H:%M:%S", tz="UTC"))
     axes.set_ylabel(f"UTC, {str(at[0])[:10]}" if dated else "time from the start, h:min:s")
     return mesh
+
+
+STYLES = {"tentative": ":", "confirmed": "-", "coasting": "--", "lost": "-"}
+SIGNS = {"tentative": "?", "confirmed": "", "coasting": "…", "lost": "×"}
+
+
+def tracks(messages, listed, axes):
+    """The lines of tracks over image() of the same messages, with each number beside its newest place: dotted while
+    tentative, dashed while coasting, with a bar where lost. `listed`: the rows of Results.tracks or tracks.json."""
+    at, hop, _ = times(messages)
+    middle = {m.window: time + hop / 2 for m, time in zip(messages, at)}
+    is_true, circle = bool(messages[-1].header.get("resampled")), messages[-1].header["bearing_kind"] != "cone"
+    low, high = axes.get_xlim()
+    edged = [effects.withStroke(linewidth=2.6, foreground="black")]
+    for number in sorted({t["number"] for t in listed}):
+        points = sorted(((middle[t["window"]], t["state"], _places(t, is_true, low if circle else None))
+                         for t in listed if t["number"] == number and t["window"] in middle), key=lambda point: point[0])
+        for state, xs, ys in strokes(points, hop, circle):
+            axes.plot(xs, dates.date2num(ys), STYLES[state], color="white", linewidth=1.2, path_effects=edged,
+                      marker="." if len(xs) == 1 else "", gid=f"track {number} {state}")
+        for x in points[-1][2] if points else ():
+            time, state, _ = points[-1]
+            if state == "lost":
+                axes.plot([x], [dates.date2num(time)], "_", color="white", markersize=12, path_effects=edged)
+            axes.annotate(f"{number}{SIGNS[state]}", (x, dates.date2num(time)), (5, -2), textcoords="offset points",
+                          va="top", color="white", fontsize=8, path_effects=edged, annotation_clip=True)
+    axes.set_xlim(low, high)
+
+
+def _places(track, is_true, start):
+    """On the axis: the angle in the scan, or the true bearings; a circle begins at `start`."""
+    own = [b["bearing_deg"] for b in track["bearings"]] if track["bearing_reference"] == "true" else []
+    found = own if is_true else [track["az_deg"]]
+    return found if start is None else [start + (x - start) % 360 for x in found]
+
+
+def strokes(points, hop, circle):
+    """The lines of one track: [(state, places, times)]. `points`: (time, state, places), of which a line's two sides are
+    two. A line ends where a window is missing. Where it goes over the end of a circle, it goes on beyond, and another one
+    begins before the circle's beginning."""
+    lines, before, last = [], None, []
+    for time, state, places in points:
+        left = list(last) if before is not None and time - before < 1.5 * hop else []
+        now = []
+        for x in places:
+            line = min(left, key=lambda one: abs(_moved(one[1][-1], x, circle)), default=None)
+            if line:
+                left.remove(line)
+                was, moved = line[1][-1], _moved(line[1][-1], x, circle)
+                if abs(was + moved - x) > 1e-6:  # over the end
+                    line[1].append(was + moved), line[2].append(time)
+                    line = (state, [x - moved, x], [before, time])
+                    lines.append(line)
+                elif line[0] == state:
+                    line[1].append(x), line[2].append(time)
+                else:
+                    line = (state, [was, x], [before, time])
+                    lines.append(line)
+            else:
+                line = (state, [x], [time])
+                lines.append(line)
+            now.append(line)
+        before, last = time, now
+    return lines
+
+
+def _moved(was, x, circle):
+    return (x - was + 180) % 360 - 180 if circle else x - was
 
 
 def same_axis(messages, name):
