@@ -15,8 +15,10 @@ if(SONAR_SANITIZE)
   target_compile_options(sonar_options INTERFACE
     -g1 -fsanitize=${SONAR_SANITIZE} -fno-sanitize=null -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(sonar_options INTERFACE -fsanitize=${SONAR_SANITIZE})
-  target_compile_definitions(sonar_options INTERFACE SONAR_NO_CLONES
-    $<$<BOOL:${SONAR_ONE_ISA}>:SONAR_ONE_ISA="${SONAR_ONE_ISA}">)
+  target_compile_definitions(sonar_options INTERFACE SONAR_NO_CLONES)
+endif()
+if(SONAR_ONE_ISA)
+  target_compile_definitions(sonar_options INTERFACE SONAR_ONE_ISA="${SONAR_ONE_ISA}")
 endif()
 if(SONAR_COVERAGE)
   target_compile_options(sonar_options INTERFACE --coverage)

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* The plugin libsonar-mpi.so: the cluster's functions implemented with MPI. It links MPI but
- * neither libsonar nor its libraries. MPI's own waiting would occupy a processor as long as a rank
- * waits for samples, so nonblocking calls are polled with pauses in between. Gathering is one such
- * call. Before the other collectives the ranks meet in a nonblocking barrier; after that the
- * blocking collective is the fastest. */
+ * neither libsonar nor its libraries. Every collective is a nonblocking one that is polled with
+ * pauses in between. MPI's own waiting would occupy a processor as long as a rank waits for
+ * samples, and would not say which rank hangs. */
 #include <limits.h>
 #include <mpi.h>
 #include <sched.h>
@@ -131,14 +130,6 @@ static sonar_code await(sonar_code code, MPI_Request *request, const char *call,
     return code;
 }
 
-/* Returns when all ranks have called it. */
-static sonar_code meet(sonar_error *err) {
-    const char *call = "MPI_Ibarrier";
-    MPI_Request request;
-    const sonar_code code = check(MPI_Ibarrier(MPI_COMM_WORLD, &request), call, err);
-    return await(code, &request, call, err);
-}
-
 /* Converts sizes to the library's type, and computes where each part begins. */
 static sonar_code count(const size_t *size, int counts[SONAR_RANKS_MOST],
                         int begins[SONAR_RANKS_MOST], sonar_error *err) {
@@ -218,23 +209,24 @@ static void leave(void) {
 }
 
 static sonar_code share(const void *mine, size_t size, void *all, sonar_error *err) {
+    const char *call = "MPI_Iallgather";
+    MPI_Request request;
     if (size > INT_MAX)
         return sonar_fail(err, SONAR_EINVAL, "cluster", "a message is larger than 2 GiB");
-    sonar_code code = meet(err);
-    if (!code)
-        code = check(
-            MPI_Allgather(mine, (int)size, MPI_BYTE, all, (int)size, MPI_BYTE, MPI_COMM_WORLD),
-            "MPI_Allgather", err);
-    return ended(code);
+    sonar_code code = check(MPI_Iallgather(mine, (int)size, MPI_BYTE, all, (int)size, MPI_BYTE,
+                                           MPI_COMM_WORLD, &request),
+                            call, err);
+    return ended(await(code, &request, call, err));
 }
 
 static sonar_code broadcast(void *data, size_t size, sonar_error *err) {
+    const char *call = "MPI_Ibcast";
+    MPI_Request request;
     if (size > INT_MAX)
         return sonar_fail(err, SONAR_EINVAL, "cluster", "a message is larger than 2 GiB");
-    sonar_code code = meet(err);
-    if (!code)
-        code = check(MPI_Bcast(data, (int)size, MPI_BYTE, 0, MPI_COMM_WORLD), "MPI_Bcast", err);
-    return ended(code);
+    sonar_code code =
+        check(MPI_Ibcast(data, (int)size, MPI_BYTE, 0, MPI_COMM_WORLD, &request), call, err);
+    return ended(await(code, &request, call, err));
 }
 
 static sonar_code gather(const void *mine, const size_t *size, void *all, sonar_error *err) {
@@ -253,18 +245,18 @@ static sonar_code gather(const void *mine, const size_t *size, void *all, sonar_
 
 static sonar_code exchange(const void *send, const size_t *to, void *receive, const size_t *from,
                            sonar_error *err) {
+    const char *call = "MPI_Ialltoallv";
+    MPI_Request request;
     int out[SONAR_RANKS_MOST], out_at[SONAR_RANKS_MOST];
     int in[SONAR_RANKS_MOST], in_at[SONAR_RANKS_MOST];
     sonar_code code = count(to, out, out_at, err);
     if (!code)
         code = count(from, in, in_at, err);
     if (!code)
-        code = meet(err);
-    if (!code)
-        code = check(MPI_Alltoallv(send, out, out_at, MPI_BYTE, receive, in, in_at, MPI_BYTE,
-                                   MPI_COMM_WORLD),
-                     "MPI_Alltoallv", err);
-    return ended(code);
+        code = check(MPI_Ialltoallv(send, out, out_at, MPI_BYTE, receive, in, in_at, MPI_BYTE,
+                                    MPI_COMM_WORLD, &request),
+                     call, err);
+    return ended(await(code, &request, call, err));
 }
 
 static void end_all(int exit_code) {
