@@ -11,7 +11,7 @@ static const char where[] = "mvdr_jacobi";
 
 /* ---- the specification ----------------------------------------------------------------------- */
 
-/* What may be other values while running. */
+/* Checks the members that can change while the stage runs. */
 static sonar_code check_live(const sonar_mvdr_spec *s, sonar_error *err) {
     if (!(s->eps > 0) || !isfinite(s->eps))
         return sonar_fail(err, SONAR_EINVAL, where, "loading eps %g is not positive", s->eps);
@@ -161,7 +161,7 @@ size_t mvdr_list_rows(const sonar_params *params, bool forward_backward, size_t 
         if (j == params->sensors)
             continue;
         row_of[i] = n;
-        partner[n] = j; /* a sensor, until all rows are known */
+        partner[n] = j; /* a sensor, replaced by its row below */
         sensor[n++] = i;
     }
     for (size_t i = 0; i < n; i++)
@@ -200,7 +200,7 @@ static sonar_code check_input(const sonar_mvdr_spec *spec, const sonar_buffer *i
     return SONAR_OK;
 }
 
-/* A f32 surface of that shape, or one without data, which is not wanted. */
+/* Whether this is an f32 surface of that shape, or one without data, which is not wanted. */
 static bool surface_fits(const sonar_buffer *out, int rank, size_t rows, size_t columns) {
     return !out->data || (out->dtype == SONAR_F32 && out->rank == rank && out->shape[0] == rows &&
                           out->stride[rank - 1] == 1 && (rank == 1 || out->shape[1] == columns));
@@ -232,7 +232,7 @@ static bool is_f64(const sonar_buffer *b, size_t rows, size_t columns) {
            b->stride[1] == 1 && b->data;
 }
 
-/* Of the new snapshots, or also of the block's. */
+/* Whether these are products of the new snapshots, or of these and the block's snapshots. */
 static bool is_products(const sonar_mvdr_spec *spec, const sonar_buffer *b, size_t arrived) {
     const size_t rows = b->shape[0];
     return b->dtype == SONAR_F64 && b->rank == 3 &&

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What the MVDR of every backend shares on the host: checks, shapes, and the choice of rows. */
+/* Host code that the MVDR of every backend shares: checks, shapes and the choice of rows. */
 #ifndef SONAR_MVDR_JACOBI_COMMON_H
 #define SONAR_MVDR_JACOBI_COMMON_H
 
@@ -12,52 +12,57 @@
 extern "C" {
 #endif
 
-/* New snapshots at a time whose sums the GPU makes with those of several others. */
+/* Up to this many new snapshots, a GPU makes their sums eight at a time; with more it makes
+ * tiles. */
 #define MVDR_MOST_SEVERAL 16
 
-/* Rows and columns of a tile of sums that a GPU makes. */
+/* Rows and columns of a tile of sums on a GPU. */
 #define MVDR_TILE 64
 
 static inline size_t mvdr_pad(size_t count, size_t multiple) {
     return (count + multiple - 1) / multiple * multiple;
 }
 
-/* What is solved: the Gram matrix of the snapshots if there are at most half as many as sensors,
- * else the covariance of the sensors. Fixed when the stage is created; masks do not change it. */
+/* The matrix that is solved: the Gram matrix of the snapshots if there are at most half as many as
+ * sensors, else the covariance of the sensors. Fixed when the stage is created; masks do not change
+ * it. */
 typedef struct mvdr_shape {
     bool by_snapshots;
-    size_t each;  /* columns that a snapshot brings: 2 with forward-backward averaging */
-    size_t slots; /* snapshots kept: L, or all that forgetting leaves above 1e-14 of their power;
-                     0: forgetting goes on in the covariance of all sensors */
-    size_t order; /* of the largest matrix to be solved: each * slots, or the sensors */
+    size_t each;  /* columns of a snapshot: 2 with forward-backward averaging */
+    size_t slots; /* snapshots kept: L, or with forgetting those with weights above 1e-14; 0: none
+                     are kept, forgetting is applied to the covariance of all sensors */
+    size_t order; /* rows of the largest matrix to be solved: each * slots, or the sensors */
 } mvdr_shape;
 
 mvdr_shape mvdr_shape_of(const sonar_mvdr_spec *spec);
 
-/* The sensors in parts, whose sums a GPU makes side by side and adds in their order. */
+/* The sensors in parts. A GPU makes the sums of all parts in parallel and adds them in the order of
+ * the parts. */
 typedef struct mvdr_parts {
     size_t count, size;
 } mvdr_parts;
 
-mvdr_parts mvdr_parts_of_few(const sonar_mvdr_spec *spec);  /* snapshots, up to MVDR_MOST_SEVERAL */
-mvdr_parts mvdr_parts_of_many(const sonar_mvdr_spec *spec); /* in tiles */
+mvdr_parts
+mvdr_parts_of_few(const sonar_mvdr_spec *spec); /* for up to MVDR_MOST_SEVERAL snapshots */
+mvdr_parts mvdr_parts_of_many(const sonar_mvdr_spec *spec); /* for sums in tiles */
 
-/* Columns of a slot. In sensor space a mirror image needs none of its own, since its part of the
- * covariance follows from the sums. */
+/* Columns of a slot. In sensor space a mirror image has no column, since its part of the covariance
+ * follows from the sums. */
 static inline size_t mvdr_slot_columns(const mvdr_shape *shape) {
     return shape->by_snapshots ? shape->each : 1;
 }
 
-/* Whether solutions have eigenvectors; else they have eigenvalues and a triangular factor. */
+/* Whether the spectrum is computed from eigenvectors; otherwise from a triangular factor. */
 static inline bool mvdr_has_vectors(const sonar_mvdr_spec *spec) {
     return spec->solver == SONAR_MVDR_JACOBI || spec->dmr || spec->white_noise_gain_db < 0;
 }
 
-/* Whether a window may update the inverse of the one before: in sensor space, of a block, without
- * eigenvectors. (With forgetting the loading fades with the snapshots.) */
+/* Whether a window may update the inverse of the window before: in sensor space, with a block,
+ * without eigenvectors. With forgetting the loading in the inverse would fade with the
+ * snapshots. */
 bool mvdr_can_follow(const sonar_mvdr_spec *spec);
 
-/* Whether MUSIC has to find its own eigenvectors, in windows that want it. The spectrum is then the
+/* Whether MUSIC computes its own eigenvectors, in windows that want MUSIC. The spectrum is then the
  * same with and without MUSIC. */
 static inline bool mvdr_music_decomposes(const sonar_mvdr_spec *spec) {
     return spec->music && !mvdr_has_vectors(spec);
@@ -72,22 +77,23 @@ sonar_code mvdr_check_spec(const sonar_mvdr_spec *spec, sonar_error *err);
 sonar_code mvdr_check_params(const sonar_mvdr_spec *spec, const sonar_params *params,
                              sonar_error *err);
 /* Copies the checked parameters into the live members of the specification, except the band, which
- * mvdr_band_of gives. Where the stage has memory for the gain limit or MUSIC and the parameters
- * switch them off, the limit becomes -inf dB, which limits nothing, and MUSIC has one source, which
- * is not read. */
+ * mvdr_band_of gives. If the stage has memory for the gain limit and the parameters switch it off,
+ * the limit becomes -inf dB, which limits nothing. If it has memory for MUSIC and they switch it
+ * off, MUSIC gets one source; its output is not read. */
 void mvdr_renew_spec(sonar_mvdr_spec *spec, const sonar_params *params);
 
-/* Bins in use, counted from the input's first: [begin, end), and those of them that have sums,
- * which the edges have not. Both can be empty in a stage of one of several ranks. */
+/* Bins in use, counted from the input's first bin: [begin, end). The bins of the sums over the
+ * band, which exclude the edges: [sum_begin, sum_end). Both can be empty in a stage of one of
+ * several ranks. */
 typedef struct mvdr_band {
     size_t begin, end, sum_begin, sum_end;
 } mvdr_band;
 mvdr_band mvdr_band_of(const sonar_mvdr_spec *spec, const sonar_params *params);
-/* The input and the SONAR_MVDR_OUTPUTS outputs of an execute; outputs without data are allowed. */
+/* Checks the input and the SONAR_MVDR_OUTPUTS outputs of an execute. Outputs may have no data. */
 sonar_code mvdr_check_shapes(const sonar_mvdr_spec *spec, const sonar_buffer *in,
                              const sonar_buffer *out, sonar_error *err);
-/* The same where there are parts: of a part's execute, of its join after `arrived` new snapshots,
- * and of a joined one's execute; sums of an evaluation's points. */
+/* The same checks for parts of an array: a part's execute, a part's join after `arrived` new
+ * snapshots, a joined stage's execute, and the sums of an evaluation's points. */
 sonar_code mvdr_check_part(const sonar_mvdr_spec *spec, const sonar_buffer *in,
                            const sonar_buffer *products, sonar_error *err);
 sonar_code mvdr_check_join(const sonar_mvdr_spec *spec, const sonar_buffer *products,
@@ -96,16 +102,17 @@ sonar_code mvdr_check_joined(const sonar_mvdr_spec *spec, const sonar_buffer in[
                              const sonar_buffer *out, sonar_error *err);
 sonar_code mvdr_check_point_sums(const sonar_mvdr_spec *spec, const sonar_buffer *sums,
                                  size_t points, sonar_error *err);
-/* Which surfaces this work and these outputs make: `far` the azimuth and the spectrum; `any`: the
- * bins have to be solved. */
+/* Which surfaces a window wants. `far`: the azimuth and the spectrum. `any`: the bins have to be
+ * solved. */
 typedef struct mvdr_wants {
     bool far, near, music, eigenvalues, any;
 } mvdr_wants;
 mvdr_wants mvdr_wants_of(const sonar_work *work, const sonar_buffer *out);
 sonar_code mvdr_check_points(const sonar_mvdr_spec *spec, const sonar_buffer *turns,
                              const sonar_buffer *power, sonar_error *err);
-/* The used sensors in order; with forward-backward those whose mirror at the origin is used too,
- * and partner[row], the mirror's row. row_of[sensor] is scratch. Returns the number of rows. */
+/* Lists the sensors in use, in order. With forward-backward averaging it lists those whose mirror
+ * at the origin is in use, too, and partner[row] gets the mirror's row. row_of[sensor] is scratch.
+ * Returns the number of rows. */
 size_t mvdr_list_rows(const sonar_params *params, bool forward_backward, size_t *sensor,
                       size_t *partner, size_t *row_of);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The matrix A of a bin, in scratch->a: the Gram matrix of the columns that count, or the
- * covariance, from sums over all sensors that snapshots are added to and taken out of, or that
- * forget. Masked sensors have zero rows in a covariance. */
+/* The matrix A of a bin, in scratch->a. It is the Gram matrix of the valid columns, or the
+ * covariance from sums over all sensors: of a block, to which snapshots are added and from which
+ * they are subtracted, or with forgetting. Masked sensors have zero rows in a covariance. */
 #include "mvdr_jacobi/internal.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 
 enum { STEP = 2 * MVDR_LANES };
 
-/* Weight of the l-th newest of the snapshots that count; all weights sum to 1. */
+/* Weight of the l-th newest of `count` valid snapshots; all weights sum to 1. */
 static double weight_of(const mvdr_stage *stage, const mvdr_bin *state, size_t l, size_t count) {
     const double alpha = stage->spec.alpha;
     return alpha > 0 ? (1 - alpha) * pow(alpha, (double)l) / (1 - pow(alpha, (double)state->seen))
@@ -53,8 +53,8 @@ void mvdr_form_gram(const mvdr_stage *stage, size_t bin, size_t m, mvdr_scratch 
 
 /* ---- sensor space ---------------------------------------------------------------------------- */
 
-/* The valid snapshots in `count` slots from `first` on, of those in use, as panels of all sensors,
- * masked or not; returns how many there are. */
+/* Loads the valid snapshots in `count` slots from `first` on, if the slots are below `in_use`, as
+ * panels of all sensors, masked or not. Returns the number of snapshots. */
 static size_t load_panels(const mvdr_stage *stage, size_t bin, size_t first, size_t count,
                           size_t in_use, double *panel) {
     const size_t slots = stage->shape.slots, bins = stage->spec.bins, ld = stage->ld;
@@ -88,11 +88,11 @@ void mvdr_slide(mvdr_stage *stage, size_t bin, size_t begin, size_t end, double 
     *loudest = fmax(*loudest, mvdr_trace(r, sensors));
 }
 
-/* What rounding takes from a sum that snapshots are added to and taken out of is a share of the
- * largest value it has had. So it is recomputed once in a round of the ring, bins at different
- * times, and when what was loud has left. */
+/* Adding and subtracting snapshots leaves a rounding error relative to the largest value that the
+ * sum has had. So each bin recomputes its sum once in a round of the ring, bins at different times,
+ * and after loud snapshots have left the block. */
 void mvdr_refresh(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
-    const double loud = 4; /* times as loud as now */
+    const double loud = 4; /* ratio to the present trace */
     const size_t sensors = stage->spec.sensors, slots = stage->shape.slots;
     const size_t filled = sonar_min_size(stage->filled + stage->arrived, slots);
     const size_t own = bin * slots / stage->spec.bins, skip = mvdr_skipped(stage);
@@ -116,7 +116,7 @@ static void element(double *r, size_t i, size_t j, double *re, double *im) {
     *im = i >= j ? at[MVDR_LANES] : -at[MVDR_LANES];
 }
 
-/* a = (R + J R* J) scale / 2, of the used sensors. */
+/* a = (R + J R* J) scale / 2 over the sensors in use. */
 static void form_mirrored(double *r, const mvdr_rows *rows, size_t sensors, double scale,
                           double *a) {
     double re, im, back_re, back_im;

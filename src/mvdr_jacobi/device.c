@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The sizes of the GPU's memory. */
+/* The sizes of the GPU stage's memory. */
 #include "mvdr_jacobi/device.h"
 
 #include <math.h>
@@ -18,9 +18,8 @@ mvdr_parts mvdr_parts_of_few(const sonar_mvdr_spec *spec) {
     return parts_of(spec->sensors, 64, 1024);
 }
 
-/* Each tile of a part and a bin is a thread block. With 5000 blocks on 132 multiprocessors, the
- * time in which the last ones run and other multiprocessors are idle is a twentieth of the whole.
- */
+/* A thread block makes a tile of a part in a bin. With 5000 blocks on 132 multiprocessors, the time
+ * in which only the last blocks run is a twentieth of the whole. */
 mvdr_parts mvdr_parts_of_many(const sonar_mvdr_spec *spec) {
     const mvdr_shape shape = mvdr_shape_of(spec);
     const size_t enough = 5000, tiles = (shape.each * shape.slots + MVDR_TILE - 1) / MVDR_TILE *
@@ -32,7 +31,8 @@ mvdr_parts mvdr_parts_of_many(const sonar_mvdr_spec *spec) {
 
 /* ---- the stage's arrays ---------------------------------------------------------------------- */
 
-/* Sums over parts of the sensors: of a few snapshots or of all, with snapshots or directions. */
+/* Elements of a bin's sums over parts of the sensors: for a few snapshots or for all, with
+ * snapshots or with directions. */
 static size_t partial_of(const sonar_mvdr_spec *spec, const mvdr_shape *shape, size_t points,
                          size_t columns) {
     const size_t few = sonar_min_size(MVDR_MOST_SEVERAL, shape->slots);
@@ -90,8 +90,8 @@ mvdr_device mvdr_device_of(const sonar_mvdr_spec *spec, const mvdr_choices *choi
 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
-/* What cuSOLVER works in, as XsyevBatched_bufferSize() of CUDA 13.0 says of 1 to 4096 rows, and
- * what its own code took of an H200. */
+/* cuSOLVER's workspace, fitted to XsyevBatched_bufferSize() of CUDA 13.0 for 1 to 4096 rows, plus
+ * the memory that its code took on an H200. */
 static double library_bytes(const sonar_mvdr_spec *spec) {
     const double code = 98 << 20, n = (double)mvdr_pad(mvdr_shape_of(spec).order, 32);
     return code + (double)spec->bins *

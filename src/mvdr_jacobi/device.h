@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The memory of the GPU's MVDR stage, each array once. create_cuda.cuh allocates and frees the rows
- * of the table; sonar_mvdr_device_bytes adds them up, on machines without a GPU, too.
+ * The memory of the GPU's MVDR stage: a table with a row for each array. create_cuda.cuh allocates
+ * and frees the arrays; sonar_mvdr_device_bytes adds their sizes, also on machines without a GPU.
  */
 #ifndef SONAR_MVDR_JACOBI_DEVICE_H
 #define SONAR_MVDR_JACOBI_DEVICE_H
@@ -15,40 +15,43 @@ extern "C" {
 #endif
 
 enum {
-    MVDR_DEVICE_POINTS = 64,  /* of an evaluation, at a time */
-    MVDR_DEVICE_SQUARE = 64,  /* rows of a square of a matrix that all multiprocessors work on */
-    MVDR_DEVICE_VECTORS = 5,  /* as long as the matrix, in a solving block */
-    MVDR_DEVICE_SWEEPS = 40,  /* of Jacobi's method, at most */
-    MVDR_DEVICE_PROBES = 5,   /* of the change that its vectors follow */
-    MVDR_DEVICE_PANEL = 32,   /* columns; orders are filled up to whole panels */
-    MVDR_DEVICE_MOMENTS = 64, /* rows of M whose part of its forms is summed */
-    MVDR_DEVICE_GROUP = 64    /* rows of M that a block makes of a panel */
+    MVDR_DEVICE_POINTS = 64,  /* points of an evaluation at a time */
+    MVDR_DEVICE_SQUARE = 64,  /* rows of a square of a matrix, on the routes with "-grid" */
+    MVDR_DEVICE_VECTORS = 5,  /* vectors of a solving block, as long as the matrix */
+    MVDR_DEVICE_SWEEPS = 40,  /* most sweeps of Jacobi's method */
+    MVDR_DEVICE_PROBES = 5,   /* probes of a matrix's change */
+    MVDR_DEVICE_PANEL = 32,   /* columns of a panel; orders are padded to whole panels */
+    MVDR_DEVICE_MOMENTS = 64, /* rows of M in one part of its quadratic forms */
+    MVDR_DEVICE_GROUP = 64    /* rows of M that a thread block makes in a panel */
 };
 
-/* Sizes that the table's rows multiply. */
+/* The sizes that the table multiplies. */
 typedef struct mvdr_device {
-    size_t sensors, held; /* held: sensors that have snapshots here; joined, none have */
+    /* held: sensors whose snapshots are stored here; a joined stage stores none */
+    size_t sensors, held;
     size_t looks, ranges, modes, arrivals;
     size_t slots, columns;
-    size_t most;    /* the largest order there can be, padded to panels */
-    size_t squares; /* along the diagonal of such a matrix */
-    size_t pitch,
-        points;  /* of an evaluation or a range; the most points that there are at a time */
-    size_t sums; /* elements of a bin's */
-    size_t partial, pairs; /* of sums over parts of the sensors; slots of products for tones */
+    size_t most;          /* the largest order possible, padded to panels */
+    size_t squares;       /* squares along the diagonal of such a matrix */
+    size_t pitch, points; /* points of an evaluation or a range; the most points at a time */
+    size_t sums;          /* elements of a bin's sums */
+    /* elements of a bin's sums over parts of the sensors; slots of products for tones */
+    size_t partial, pairs;
     size_t inverse_parts, moment_parts;
-    /* bins; 0: there is no use for what depends on them */
-    size_t bins, grams, covariances; /* all; those in snapshot space, in sensor space */
-    size_t vectors, own, decomposed; /* eigenvectors: of the spectrum, of MUSIC alone, either */
-    size_t teams;                    /* mvdr_jacobi_teams of these */
+    /* Numbers of bins. 0: the arrays with this factor are not needed. */
+    size_t bins, grams, covariances; /* all; all if in snapshot space; all if in sensor space */
+    /* with eigenvectors: for the spectrum, for MUSIC alone, for either */
+    size_t vectors, own, decomposed;
+    size_t teams; /* mvdr_jacobi_teams of `decomposed` */
     size_t music, gain, tones;
-    size_t grid, updated; /* some window works on them together; some window updates an inverse */
+    size_t grid, updated; /* grid: some window takes a route with "-grid"; updated: some window
+                             updates inverses */
 } mvdr_device;
 
-/* Of how many matrices at a time Jacobi's method turns all pairs of columns at once; 0: it does
- * not. That pays in large matrices, whose columns no multiprocessor can keep, and in few ones, of
- * which pairs alone leave most multiprocessors idle (gpu_jacobi --time). 20480 rows fill any GPU.
- */
+/* The number of matrices in which Jacobi's method turns all pairs of columns at once, at a time; 0:
+ * it turns pair by pair. All pairs at once pays for large matrices, whose columns do not fit into a
+ * multiprocessor, and for few matrices, whose pairs leave most multiprocessors idle (gpu_jacobi
+ * --time). 20480 rows fill any GPU. */
 static inline size_t mvdr_jacobi_teams(size_t order, size_t count) {
     if (order < 128 || (order < 256 && count > 16))
         return 0;
@@ -58,7 +61,8 @@ static inline size_t mvdr_jacobi_teams(size_t order, size_t count) {
 
 mvdr_device mvdr_device_of(const sonar_mvdr_spec *spec, const mvdr_choices *choices);
 
-/* ARRAY(member of mvdr_stage, bytes of an element, a, b), of a * b elements; `s`: mvdr_device. */
+/* ARRAY(member of mvdr_stage, bytes of an element, a, b): an array of a * b elements. `s`: an
+ * mvdr_device. */
 #define MVDR_DEVICE_ARRAYS(ARRAY)                                                                  \
     ARRAY(device_rows, 8, 2, s->sensors)                                                           \
     ARRAY(view.mirror, 4, 1, s->sensors)                                                           \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Eigenvalues of a Hermitian matrix without eigenvectors: Householder's reduction to a real
- * tridiagonal matrix, then implicit QL or, of a few of them, counts (Golub and Van Loan, Matrix
- * Computations, 8.3 and 8.4). */
+ * tridiagonal matrix, then implicit QL for all eigenvalues or Sturm counts for a few of them (Golub
+ * and Van Loan, Matrix Computations, 8.3 and 8.4). */
 #include "mvdr_jacobi/internal.h"
 
 #include <float.h>
@@ -37,14 +37,14 @@ void mvdr_descending(const double *d, size_t count, size_t *order) {
 
 /* ---- tridiagonal form ------------------------------------------------------------------------ */
 
-/* Vectors are `ld` long; rows before those of the reduction are zero. */
+/* Vectors have `ld` elements; rows above the present step are zero. */
 typedef struct reflector {
     double *vr, *vi; /* v of I - tau v v^H */
     double *pr, *pi; /* A v, then w of A - v w^H - w v^H */
     double tau;
 } reflector;
 
-/* Column k of A - v w^H - w v^H, and no other. */
+/* Updates column k alone: A - v w^H - w v^H. */
 MVDR_INLINE void renew(mvdr_square h, size_t k, const reflector *r) {
     double *re = h.re + k * h.ld, *im = h.im + k * h.ld;
     const double x = r->vr[k], y = r->vi[k], s = r->pr[k], t = r->pi[k];
@@ -54,8 +54,8 @@ MVDR_INLINE void renew(mvdr_square h, size_t k, const reflector *r) {
     }
 }
 
-/* Makes the reflector that leaves one element of column k below the diagonal; returns its
- * magnitude. */
+/* Makes the reflector that zeroes column k below its first subdiagonal element; returns that
+ * element's magnitude. */
 MVDR_INLINE double reflect(mvdr_square h, size_t k, reflector *r) {
     double *re = h.re + k * h.ld, *im = h.im + k * h.ld, rest2 = 0;
     memset(r->vr, 0, h.ld * sizeof *r->vr);
@@ -75,15 +75,15 @@ MVDR_INLINE double reflect(mvdr_square h, size_t k, reflector *r) {
     return norm;
 }
 
-/* Columns that are passed through together, which saves loads of the vectors. */
+/* Columns that are processed together, which saves loads of the vectors. */
 enum { ABREAST = 2 };
 
-/* Columns of A on their way from one reflector to the next: the old one's v and w take off
- * v w^H + w v^H, and the products with the new one's v begin. */
+/* Columns of A in one pass: the previous reflector's v w^H + w v^H is subtracted, and the products
+ * with the new reflector's v are accumulated. */
 typedef struct passage {
     mvdr_lanes *re[ABREAST], *im[ABREAST];
     double x[ABREAST], y[ABREAST], s[ABREAST], t[ABREAST]; /* elements of the old v and w */
-    double f[ABREAST], g[ABREAST];                         /* of the new v */
+    double f[ABREAST], g[ABREAST];                         /* elements of the new v */
     mvdr_lanes sum_re[ABREAST], sum_im[ABREAST];           /* of A^H v */
 } passage;
 
@@ -98,15 +98,15 @@ MVDR_INLINE passage passage_of(mvdr_square h, size_t j, size_t columns, const re
     return p;
 }
 
-/* Above the diagonal there is nothing, nor is anything imaginary on it. */
+/* Clears the lanes before `row`: elements above the diagonal, or imaginary parts on it. */
 MVDR_INLINE void clear_before(size_t row, mvdr_lanes *v) {
     typedef int64_t bits __attribute__((vector_size(LANES * sizeof(int64_t))));
     static const bits lane = {0, 1, 2, 3, 4, 5, 6, 7};
     *v = (mvdr_lanes)((bits)*v & (lane >= (int64_t)row));
 }
 
-/* Vector i of the columns, which has their diagonal from row `diagonal` of it on if it is the head
- * of them. */
+/* Processes vector i of the columns. `head`: it contains their diagonal elements, from row
+ * `diagonal` of the vector on. */
 MVDR_INLINE void pass(passage *p, size_t columns, size_t i, bool head, size_t diagonal,
                       const reflector *old, const reflector *new) {
     const mvdr_lanes vr = ((mvdr_lanes *)old->vr)[i], vi = ((mvdr_lanes *)old->vi)[i];
@@ -147,14 +147,14 @@ MVDR_INLINE void pass_all(mvdr_square h, size_t j, size_t columns, const reflect
     for (size_t i = j / LANES + 1; i < h.ld / LANES; i++)
         pass(&p, columns, i, false, 0, old, new);
     for (size_t c = 0; c < columns; c++, j++) {
-        const double diagonal = h.re[j * h.ld + j]; /* which counts twice */
+        const double diagonal = h.re[j * h.ld + j]; /* it was added twice */
         new->pr[j] += mvdr_add_lanes(&p.sum_re[c]) - diagonal *p.f[c];
         new->pi[j] += mvdr_add_lanes(&p.sum_im[c]) - diagonal *p.g[c];
     }
 }
 
-/* The lower triangle of the columns from `first` on: A <- A - v w^H - w v^H of the old reflector,
- * and p = A v of the new one. */
+/* Passes over the lower triangle of the columns from `first` on: A <- A - v w^H - w v^H of the old
+ * reflector, and p = A v of the new one. */
 MVDR_INLINE void pass_on(mvdr_square h, size_t first, const reflector *old, const reflector *new) {
     size_t j = first;
     memset(new->pr, 0, h.ld * sizeof *new->pr);
@@ -179,7 +179,8 @@ MVDR_INLINE void combine(mvdr_square h, size_t first, const reflector *r) {
     }
 }
 
-/* A reflector's update of A waits for the next one, so that A is passed through once for both. */
+/* The update of A by a reflector is combined with the product for the next one, so that both need
+ * only one pass over A. */
 SONAR_MULTIARCH static void tridiagonal(mvdr_square h, double *v_re, double *v_im, double *d,
                                         double *e) {
     reflector old = {v_re, v_im, v_re + h.ld, v_im + h.ld, 0};
@@ -204,7 +205,7 @@ SONAR_MULTIARCH static void tridiagonal(mvdr_square h, double *v_re, double *v_i
 
 /* ---- implicit QL ----------------------------------------------------------------------------- */
 
-/* What rounding leaves of the whole: an off-diagonal element below it is nothing. */
+/* The bound below which an off-diagonal element counts as zero. */
 static double rounding_of(const double *d, const double *e, size_t n) {
     double most = 0;
     for (size_t i = 0; i < n; i++)
@@ -212,7 +213,7 @@ static double rounding_of(const double *d, const double *e, size_t n) {
     return DBL_EPSILON * most;
 }
 
-/* The first off-diagonal element from l on that is nothing, or n - 1. */
+/* Index of the first off-diagonal element from l on that counts as zero, or n - 1. */
 static size_t find_split(const double *e, double nothing, size_t l, size_t n) {
     while (l + 1 < n && fabs(e[l]) > nothing)
         l++;
@@ -228,7 +229,7 @@ static void step(double *d, double *e, size_t l, size_t m) {
         const double f = s * e[i], b = c * e[i];
         r = sqrt(f * f + g * g);
         e[i + 1] = r;
-        if (!(r > 0)) { /* it has split */
+        if (!(r > 0)) { /* the matrix splits here */
             d[i + 1] -= p;
             e[m] = 0;
             return;
@@ -265,9 +266,9 @@ static bool ql(double *d, double *e, size_t n) {
 
 /* ---- a few eigenvalues ----------------------------------------------------------------------- */
 
-/* How many eigenvalues of T, e2 being the squares of its off-diagonal elements and none of them
- * zero, are below each of eight shifts: pivots of T - s I that are negative. One that is zero makes
- * the next one -inf. */
+/* Counts the eigenvalues of T below each of eight shifts s: the negative pivots of T - s I. e2 has
+ * the squares of T's off-diagonal elements, none of them zero. A pivot of zero makes the next one
+ * -inf. */
 SONAR_MULTIARCH static void count_below(const double *d, const double *e2, size_t n,
                                         const double *shifts, double *counts) {
     typedef int64_t votes __attribute__((vector_size(LANES * sizeof(int64_t))));
@@ -282,7 +283,8 @@ SONAR_MULTIARCH static void count_below(const double *d, const double *e2, size_
     memcpy(counts, &below, sizeof below);
 }
 
-/* The eigenvalue of that rank, 0 the smallest, known to be between low and high: by ninths. */
+/* The eigenvalue of a rank (0: the smallest) in the interval from low to high. Each round of eight
+ * counts divides the interval by nine. */
 static double find_ranked(const double *d, const double *e2, size_t n, size_t rank, double low,
                           double high) {
     const double close = 1e-12;
@@ -312,7 +314,8 @@ double mvdr_ranked_mean(const double *d, double *e, size_t n, const size_t rank[
     return rank[1] == rank[0] ? first : (first + find_ranked(d, e, n, rank[1], low, high)) / 2;
 }
 
-/* By the derivatives of the pivots: tr (T + s I)^-1 is that of the determinant's logarithm. */
+/* Uses the derivatives of the pivots q: tr (T + s I)^-1 is the derivative of the determinant's
+ * logarithm. */
 bool mvdr_shifted_inverse(const double *d, const double *e2, size_t n, double shift, double *first,
                           double *second) {
     double q = 1, q1 = 0, q2 = 0;
@@ -329,8 +332,6 @@ bool mvdr_shifted_inverse(const double *d, const double *e2, size_t n, double sh
     }
     return true;
 }
-
-/* ---- all of it ------------------------------------------------------------------------------- */
 
 void mvdr_reduce(mvdr_square h, double *v_re, double *v_im, double *d, double *e) {
     tridiagonal(h, v_re, v_im, d, e);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Products of columns and the Cholesky factor, on panels of eight rows (internal.h). Both come down
- * to sums over k of b_k c_k^H for the rows of one panel and four of another, whose columns k lie
- * one behind the other.
+ * Products of columns and the Cholesky factor, on panels of eight rows (internal.h). Both consist
+ * of sums over k of b_k c_k^H for the eight rows of one panel and four rows of another. The columns
+ * k of a panel lie one behind the other.
  */
 #include "mvdr_jacobi/internal.h"
 
@@ -16,7 +16,8 @@ typedef struct block {
     mvdr_lanes re[ROWS], im[ROWS];
 } block;
 
-/* sum = sum over k of b_k c_k^H, columns `first` to first + 3 of the block, which are c's rows. */
+/* sum = sum over k of b_k c_k^H. Computes the columns `first` to first + 3 of the block, which
+ * correspond to rows of c. */
 MVDR_INLINE void outer(const double *b, const double *c, size_t count, size_t first, block *sum) {
     mvdr_lanes re[4] = {0}, im[4] = {0};
     for (size_t k = 0; k < count; k++, b += STEP, c += STEP) {
@@ -107,8 +108,8 @@ MVDR_INLINE void subtract(const block *sum, block *x) {
     }
 }
 
-/* x's column j loses what its columns before j hold of row j of the diagonal block at `l`. */
-MVDR_INLINE void eliminate(block *x, size_t j, const double *l) {
+/* Subtracts from x's column j its columns before j, times row j of the diagonal block at `l`. */
+MVDR_INLINE void eliminate_column(block *x, size_t j, const double *l) {
     for (size_t t = 0; t < j; t++) {
         const double re = l[t * STEP + j], im = l[t * STEP + ROWS + j];
         x->re[j] -= x->re[t] * re;
@@ -118,19 +119,20 @@ MVDR_INLINE void eliminate(block *x, size_t j, const double *l) {
     }
 }
 
-/* Block c of panel b under the diagonal, whose columns' own diagonal block is at `l`. */
+/* Solves a block below the diagonal. `l`: the diagonal block of its columns. */
 MVDR_INLINE void solve_block(block *x, const double *l) {
     for (size_t j = 0; j < ROWS; j++) {
-        eliminate(x, j, l);
+        eliminate_column(x, j, l);
         x->re[j] *= l[j * STEP + j];
         x->im[j] *= l[j * STEP + j];
     }
 }
 
-/* The diagonal block, column by column to `l`. */
+/* Factors the diagonal block, and writes it to `l` column by column. False if a pivot is not
+ * positive. */
 MVDR_INLINE bool factor_block(block *x, double *l) {
     for (size_t j = 0; j < ROWS; j++) {
-        eliminate(x, j, l);
+        eliminate_column(x, j, l);
         const double pivot = x->re[j][j];
         if (!(pivot > 0))
             return false;
@@ -184,7 +186,7 @@ double mvdr_trace(double *a, size_t order) {
 
 /* ---- the inverse ----------------------------------------------------------------------------- */
 
-/* The identity from its row of the first of eight columns on. */
+/* Sets eight columns to those of the identity, from the first one's diagonal element down. */
 static void begin_columns(double *x, size_t rows) {
     memset(x, 0, rows * STEP * sizeof *x);
     for (size_t j = 0; j < ROWS; j++)
@@ -206,7 +208,7 @@ void mvdr_invert(double *factor, size_t order, double *x, double *first, double 
     }
 }
 
-/* Of the first `count` rows and columns of a block. */
+/* Sum of the squared magnitudes in the first `count` rows and columns of a block. */
 MVDR_INLINE double energy_of(const block *x, size_t count) {
     mvdr_lanes sum = {0};
     double total = 0;
@@ -217,7 +219,8 @@ MVDR_INLINE double energy_of(const block *x, size_t count) {
     return total;
 }
 
-/* x's lanes are columns: what `outer` makes of them is the conjugate. */
+/* Saves the conjugate of a block: x's lanes are columns, so that `outer` makes the conjugate of X^H
+ * X. */
 MVDR_INLINE void save_conjugate(const block *from, double *to) {
     block x = *from;
     for (size_t q = 0; q < ROWS; q++)
@@ -225,8 +228,9 @@ MVDR_INLINE void save_conjugate(const block *from, double *to) {
     save(&x, to);
 }
 
-/* X^H X to `inverse` (NULL: nowhere); returns its energy, without the identity beyond, which has
- * another unit: beside it loud levels would be lost. */
+/* Writes X^H X to `inverse`, unless that is NULL. Returns the sum of the squared magnitudes of its
+ * elements. The identity beyond the matrix is left out: it has another unit, and beside it the
+ * inverse of a loud matrix would be lost. */
 SONAR_MULTIARCH static double multiply_out(const double *x, size_t order, double *inverse) {
     const size_t padded = mvdr_pad(order, ROWS);
     double total = 0;

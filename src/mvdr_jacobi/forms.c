@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Quadratic forms of eight vectors at once, one per vector lane: what powers follow from. */
+/* Quadratic forms of eight vectors at a time, one in each vector lane. The powers follow from
+ * them. */
 #include "mvdr_jacobi/internal.h"
 
 #include <string.h>
 
-enum { STEP = 2 * MVDR_LANES, GROUP = 4 /* rows of the factor worked at together */ };
+enum { STEP = 2 * MVDR_LANES, GROUP = 4 /* rows of the factor that are processed together */ };
 
 typedef struct group {
     mvdr_lanes re[GROUP], im[GROUP];
 } group;
 
-/* g -= F z over columns 0 .. count - 1; f: the first of the rows in column 0. */
+/* g -= F z over columns 0 .. count - 1. f: column 0 of the group's first row. */
 MVDR_INLINE void gather(group *g, const double *f, const mvdr_lanes *z, size_t count) {
     group sum = *g;
     for (size_t j = 0; j < count; j++, f += STEP) {
@@ -25,7 +26,7 @@ MVDR_INLINE void gather(group *g, const double *f, const mvdr_lanes *z, size_t c
     *g = sum;
 }
 
-/* z of the group's own rows, f at their first column; 1/L_ii is on the diagonal. */
+/* Solves for the group's own rows of z. f: their diagonal block, with 1/L_ii on the diagonal. */
 MVDR_INLINE void finish(group *g, const double *f) {
     for (size_t j = 0; j < GROUP; j++) {
         g->re[j] *= f[j * STEP + j];

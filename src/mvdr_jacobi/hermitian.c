@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * Products with Hermitian matrices in panels of eight rows (internal.h), whose diagonal blocks are
- * square: what the streaming inverse is followed and looked along with.
+ * square. The streaming inverse is updated and applied with them.
  */
 #include "mvdr_jacobi/inverse_cpu.h"
 
@@ -28,7 +28,7 @@ MVDR_INLINE void rows_of(const double *vector, size_t ld, size_t b, mvdr_lanes t
     to[1] = *(const mvdr_lanes *)(vector + ld + b * LANES);
 }
 
-/* y = M u of two vectors, one after the other. */
+/* y = M u for two vectors. */
 SONAR_MULTIARCH static void apply_two(double *m, size_t ld, const double *u, double *y,
                                       double *back) {
     const double *first = u, *second = u + 2 * ld;
@@ -60,8 +60,8 @@ void mvdr_apply(double *m, size_t ld, const double *x, double *y, size_t count, 
         apply_two(m, ld, x + k * 2 * ld, y + k * 2 * ld, back);
 }
 
-SONAR_MULTIARCH static double take_away(double *m, size_t ld, const double *y, const double *over,
-                                        size_t count) {
+SONAR_MULTIARCH static double subtract_products(double *m, size_t ld, const double *y,
+                                                const double *over, size_t count) {
     mvdr_lanes energy = {0};
     for (size_t b = 0; b < ld / LANES; b++) {
         mvdr_lanes *to = (mvdr_lanes *)mvdr_panel(m, b), own[2 * MOST], sum = {0};
@@ -90,8 +90,9 @@ SONAR_MULTIARCH static double take_away(double *m, size_t ld, const double *y, c
     return mvdr_add_lanes(&energy);
 }
 
-double mvdr_take_away(double *m, size_t ld, const double *y, const double *over, size_t count) {
-    return take_away(m, ld, y, over, count);
+double mvdr_subtract_products(double *m, size_t ld, const double *y, const double *over,
+                              size_t count) {
+    return subtract_products(m, ld, y, over, count);
 }
 
 void mvdr_symmetrise(double *m, size_t ld) {

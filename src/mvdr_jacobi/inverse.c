@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The inverse of a bin on the CPU (inverse.h): made from nothing, and following the snapshots. */
+/* The streaming inverse M of a bin on the CPU (inverse.h): made from a factor, or updated by the
+ * snapshots that enter and leave the block. */
 #include "mvdr_jacobi/inverse_cpu.h"
 
 #include <math.h>
@@ -8,18 +9,19 @@
 
 enum { LANES = MVDR_LANES, MOST = MVDR_MOST_MOVED };
 
-/* ---- M from nothing -------------------------------------------------------------------------- */
+/* ---- M from a factor ------------------------------------------------------------------------- */
 
-/* The sums over M that levels follow from. */
-static void measure(double *m, size_t ld, double energy, mvdr_inverse *inverse) {
+/* Sets the sums over M from which the level follows. */
+static void set_sums(double *m, size_t ld, double energy, mvdr_inverse *inverse) {
     inverse->trace = 0;
     for (size_t i = 0; i < ld; i++)
         inverse->trace += *mvdr_at(m, i, i);
     inverse->energy = energy;
 }
 
-/* Of the listed snapshots, loaded with delta. False where it is singular. */
-static bool make(mvdr_stage *stage, size_t bin, size_t count, double delta, mvdr_scratch *scratch) {
+/* Makes M from the listed snapshots, loaded with delta. False if the matrix is singular. */
+static bool make_inverse(mvdr_stage *stage, size_t bin, size_t count, double delta,
+                         mvdr_scratch *scratch) {
     mvdr_inverse *inverse = &stage->inverse[bin];
     const size_t sensors = stage->spec.sensors, ld = stage->ld;
     double *to = stage->factor + bin * stage->factor_size;
@@ -32,14 +34,14 @@ static bool make(mvdr_stage *stage, size_t bin, size_t count, double delta, mvdr
     mvdr_symmetrise(to, ld);
     for (size_t i = 0; i < ld; i++)
         if (i >= sensors || !stage->rows.used[i])
-            *mvdr_at(to, i, i) = 0; /* nothing of them in the sums over M */
+            *mvdr_at(to, i, i) = 0; /* excluded from the sums over M */
     *inverse = (mvdr_inverse){.kept = true, .weight = scratch->root[0] * scratch->root[0]};
     inverse->delta = delta;
-    measure(to, ld, mvdr_take_away(to, ld, NULL, NULL, 0), inverse);
+    set_sums(to, ld, mvdr_subtract_products(to, ld, NULL, NULL, 0), inverse);
     return true;
 }
 
-/* ---- snapshots that come and go -------------------------------------------------------------- */
+/* ---- snapshots that enter and leave ---------------------------------------------------------- */
 
 void mvdr_reflect(const mvdr_stage *stage, const double *x, double *y) {
     const mvdr_rows *rows = &stage->rows;
@@ -51,7 +53,8 @@ void mvdr_reflect(const mvdr_stage *stage, const double *x, double *y) {
         }
 }
 
-/* A snapshot in double, zero where masked, and what averaging makes of it. */
+/* Adds a snapshot to the change, in double, with zeros at masked sensors; with forward-backward
+ * averaging also its mirror image. */
 static void take_snapshot(const mvdr_stage *stage, size_t bin, size_t slot, double sign,
                           mvdr_change *change) {
     const float *from = mvdr_column(stage, slot, bin);
@@ -68,7 +71,8 @@ static void take_snapshot(const mvdr_stage *stage, size_t bin, size_t slot, doub
     change->sign[change->count++] = sign;
 }
 
-/* Takes the snapshots in the slots that the arrivals have or will have. */
+/* Adds the snapshots in the slots of the arrivals to the change: the new ones (sign 1), or the old
+ * ones that they will overwrite (sign -1). */
 static void take_arrivals(const mvdr_stage *stage, size_t bin, size_t arrived, double sign,
                           mvdr_change *change) {
     const size_t slots = stage->shape.slots;
@@ -83,7 +87,7 @@ static void take_arrivals(const mvdr_stage *stage, size_t bin, size_t arrived, d
 void mvdr_inverse_before(mvdr_stage *stage, size_t bin, bool slides, mvdr_scratch *scratch) {
     mvdr_inverse *inverse = &stage->inverse[bin];
     scratch->change.count = 0;
-    if (!slides) /* a window like this one may follow */
+    if (!slides) /* no inverse in the next window either: it may be like this one */
         *inverse = (mvdr_inverse){.rest = 1};
     if (stage->renewed || !mvdr_moves_little(stage->arrived, stage->shape.each, stage->shape.slots))
         inverse->kept = false;
@@ -99,9 +103,10 @@ static void subtract(double *y, const double *x, size_t ld, double re, double im
     }
 }
 
-/* y_k = M_k x_k of M less the y before; what comes goes first, so that all divisors but those of
- * what leaves are above 1. False where what leaves was all that M knew of a direction. */
-static bool eliminate(mvdr_change *c, size_t ld) {
+/* Turns y_k = M x_k into M_k x_k, where M_k includes the changes made before. Snapshots that enter
+ * are applied first, so that only the divisors of those that leave can be below 1. False if a
+ * snapshot that leaves had almost all the information on a direction in M. */
+static bool correct_products(mvdr_change *c, size_t ld) {
     const size_t vector = 2 * ld;
     double im;
     for (size_t i = 0; i < c->count; i++) {
@@ -121,8 +126,8 @@ static bool eliminate(mvdr_change *c, size_t ld) {
     return true;
 }
 
-/* t_k = M_k y_k, from M y_k. */
-static void eliminate_again(mvdr_change *c, size_t ld) {
+/* Turns t_k = M y_k into M_k y_k. */
+static void correct_second_products(mvdr_change *c, size_t ld) {
     const size_t vector = 2 * ld;
     double im;
     for (size_t k = 0; k < c->count; k++)
@@ -133,8 +138,8 @@ static void eliminate_again(mvdr_change *c, size_t ld) {
         }
 }
 
-/* M follows what came and went. */
-static bool follow(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
+/* Updates M by the snapshots that entered and left. False: M is lost. */
+static bool update_inverse(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
     mvdr_inverse *inverse = &stage->inverse[bin];
     mvdr_change *c = &scratch->change;
     const size_t ld = stage->ld;
@@ -144,20 +149,20 @@ static bool follow(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
     for (size_t i = 0; i < c->count * 2 * ld; i++)
         c->x[i] *= root;
     mvdr_apply(m, ld, c->x, c->y, c->count, c->back);
-    if (!eliminate(c, ld))
+    if (!correct_products(c, ld))
         return false;
     mvdr_apply(m, ld, c->y, c->t, c->count, c->back);
-    eliminate_again(c, ld);
-    const double energy = mvdr_take_away(m, ld, c->y, c->over, c->count);
+    correct_second_products(c, ld);
+    const double energy = mvdr_subtract_products(m, ld, c->y, c->over, c->count);
     mvdr_symmetrise(m, ld);
-    measure(m, ld, energy, inverse);
+    set_sums(m, ld, energy, inverse);
     inverse->age++;
     return true;
 }
 
 /* ---- a bin ----------------------------------------------------------------------------------- */
 
-/* |x|^2 over the used sensors. */
+/* |x|^2 over the sensors in use. */
 static double energy_of(const mvdr_stage *stage, const float *x) {
     double sum = 0;
     for (size_t i = 0; i < stage->spec.sensors; i++)
@@ -168,8 +173,8 @@ static double energy_of(const mvdr_stage *stage, const float *x) {
     return sum;
 }
 
-/* tr R of the listed snapshots, each of whose energies is found once; a mirror image has the same.
- */
+/* tr R from the energies of the listed snapshots. Each energy is computed once. A mirror image has
+ * the same energy. */
 static double trace_of(mvdr_stage *stage, size_t bin, size_t count, const mvdr_scratch *scratch) {
     const size_t slots = stage->shape.slots;
     double *energy = stage->energy + bin * slots, sum = 0;
@@ -187,7 +192,8 @@ static double trace_of(mvdr_stage *stage, size_t bin, size_t count, const mvdr_s
     return sum * scratch->root[0] * scratch->root[0];
 }
 
-/* Whether the loading follows from the trace, far from where eigenvalues would limit it. */
+/* Sets the loading. False if it does not follow from the trace alone, or is near the least
+ * delta. */
 static bool load_by_trace(const mvdr_stage *stage, double trace, double count, mvdr_load *load) {
     const sonar_mvdr_spec *spec = &stage->spec;
     const double snapshots = count * (double)stage->shape.each;
@@ -195,11 +201,13 @@ static bool load_by_trace(const mvdr_stage *stage, double trace, double count, m
            mvdr_plainly_loaded(spec, load->delta, trace);
 }
 
-/* Whether M exists after this window's snapshots and is close enough to loading with delta. */
-static bool have(mvdr_stage *stage, size_t bin, size_t count, double delta, mvdr_scratch *scratch) {
+/* Updates or makes M for this window's snapshots. False if the bin has no M that is close enough to
+ * a loading with delta. */
+static bool ensure_inverse(mvdr_stage *stage, size_t bin, size_t count, double delta,
+                           mvdr_scratch *scratch) {
     mvdr_inverse *inverse = &stage->inverse[bin];
     const double weight = scratch->root[0] * scratch->root[0];
-    if (inverse->kept && inverse->age < MVDR_OLDEST && follow(stage, bin, scratch) &&
+    if (inverse->kept && inverse->age < MVDR_OLDEST && update_inverse(stage, bin, scratch) &&
         mvdr_loading_near(delta * inverse->weight / weight, inverse->delta))
         return true;
     if (inverse->kept && inverse->age < MVDR_YOUNG)
@@ -209,12 +217,12 @@ static bool have(mvdr_stage *stage, size_t bin, size_t count, double delta, mvdr
         inverse->rest--;
         return false;
     }
-    return make(stage, bin, count, delta, scratch);
+    return make_inverse(stage, bin, count, delta, scratch);
 }
 
-/* The view and the info. False where rounding hides the level. */
-static bool note(mvdr_stage *stage, size_t bin, double count, const mvdr_load *load, double trace,
-                 double weight) {
+/* Sets the bin's view and info. False if rounding hides the level. */
+static bool note_solution(mvdr_stage *stage, size_t bin, double count, const mvdr_load *load,
+                          double trace, double weight) {
     const mvdr_inverse *inverse = &stage->inverse[bin];
     const double n = (double)stage->rows.n, each = (double)stage->shape.each;
     mvdr_bin *state = &stage->bin[bin];
@@ -246,8 +254,9 @@ bool mvdr_inverse_solve(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
     if (count && stage->rows.n)
         trace = trace_of(stage, bin, count, scratch);
     if (!load_by_trace(stage, trace, (double)count, &load) ||
-        !have(stage, bin, count, load.delta, scratch) ||
-        !note(stage, bin, (double)count, &load, trace, scratch->root[0] * scratch->root[0])) {
+        !ensure_inverse(stage, bin, count, load.delta, scratch) ||
+        !note_solution(stage, bin, (double)count, &load, trace,
+                       scratch->root[0] * scratch->root[0])) {
         inverse->kept = false;
         return false;
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* The spectrum of a bin from its streaming inverse on the CPU (inverse.h), and the probe. |M a|^2
- * of every direction follows from the same y as M: the loading is hardly another one, so that it
- * need not be exact. S is not kept for the probe: the snapshots are there. */
+ * of every direction is updated with the same y as M. Its rounding error matters little, because
+ * the loading differs little. S is not kept for the probe, which uses the snapshots. */
 #include "mvdr_jacobi/inverse_cpu.h"
 
 #include <math.h>
@@ -31,7 +31,7 @@ void mvdr_inverse_energies(const mvdr_view *view, const double *norm, mvdr_scrat
     apply_loading(view, norm, p, q, s);
 }
 
-/* y^H a in eight directions. */
+/* y^H a for eight directions. */
 SONAR_MULTIARCH static void project_on(const double *y, const double *vectors, size_t ld,
                                        mvdr_lanes to[2]) {
     const mvdr_lanes *a = (const mvdr_lanes *)vectors;
@@ -45,8 +45,8 @@ SONAR_MULTIARCH static void project_on(const double *y, const double *vectors, s
     to[0] = re, to[1] = im;
 }
 
-/* q = |M a|^2 after what came and went. */
-static void follow_slopes(const mvdr_change *c, size_t ld, const double *a, double *q) {
+/* Updates q = |M a|^2 by the snapshots that entered and left. */
+static void update_slopes(const mvdr_change *c, size_t ld, const double *a, double *q) {
     for (size_t k = c->count; k-- > 0;) {
         mvdr_lanes b[2], g[2], change;
         project_on(c->y + k * 2 * ld, a, ld, b);
@@ -80,8 +80,8 @@ static void probe_with(const mvdr_stage *stage, size_t bin, size_t first, const 
     add_to_probe(scratch->z, stage->ld, weight, scratch->change.probe);
 }
 
-/* z^H S z of the listed snapshots. z has room for another vector behind it; |(J x*)^H z| is
- * |x^H J z*|. */
+/* z^H S z from the listed snapshots. z has room for another vector behind it: with forward-backward
+ * averaging, |(J x*)^H z| is |x^H J z*|. */
 static double energy_along(const mvdr_stage *stage, size_t bin, double *z,
                            const mvdr_scratch *scratch) {
     const size_t ld = stage->ld, each = stage->shape.each;
@@ -98,8 +98,8 @@ static double energy_along(const mvdr_stage *stage, size_t bin, double *z,
     return sum / (double)each;
 }
 
-/* Whether the probe finds M to be right. */
-static bool holds(const mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
+/* Whether the probe finds M accurate enough. */
+static bool is_accurate(const mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
     const mvdr_inverse *inverse = &stage->inverse[bin];
     mvdr_change *c = &scratch->change;
     const size_t ld = stage->ld;
@@ -115,7 +115,7 @@ static bool holds(const mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
     return fabs(sum - mvdr_dot(c->v, c->z, ld, &im)) <= MVDR_MOST_WRONG;
 }
 
-/* Powers of all directions, and the probe. */
+/* Computes the powers of all directions, and the sum v of the probe. */
 static void sum_moments(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
     const mvdr_view *view = &stage->bin[bin].view;
     mvdr_inverse *inverse = &stage->inverse[bin];
@@ -131,7 +131,7 @@ static void sum_moments(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
             mvdr_moments(view->factor, ld, scratch->z, c->back, p, q);
         } else {
             mvdr_quadratic(view->factor, scratch->z, ld, p);
-            follow_slopes(c, ld, scratch->z, q);
+            update_slopes(c, ld, scratch->z, q);
         }
         apply_loading(view, norm, p, q, s);
         mvdr_powers(view, stage->spec.correct_level, norm, s, stage->power + at);
@@ -144,7 +144,7 @@ static void sum_moments(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
 void mvdr_inverse_spectrum(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
     mvdr_inverse *inverse = &stage->inverse[bin];
     sum_moments(stage, bin, scratch);
-    if (holds(stage, bin, scratch))
+    if (is_accurate(stage, bin, scratch))
         return;
     *inverse = (mvdr_inverse){.rest = inverse->age < MVDR_YOUNG ? MVDR_REST : 0};
     mvdr_solve_from_scratch(stage, bin, scratch);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The thesis's eigendecomposition (6.5) in double: two-sided Jacobi with round-robin pairing. A
- * sweep turns every pair of rows and columns once, in n - 1 rounds of n/2 disjoint pairs, whose
- * rotations are independent of one another. An off-diagonal element is judged by the two diagonal
- * elements it stands between, so that a quiet source beside a loud one is resolved.
+ * The eigendecomposition of the thesis (6.5) in double: two-sided Jacobi with round-robin pairing.
+ * A sweep turns every pair of rows and columns once, in n - 1 rounds of n/2 disjoint pairs, whose
+ * rotations are independent. An off-diagonal element is compared with its two diagonal elements, so
+ * that a quiet source beside a loud one is resolved.
  */
 #include "mvdr_jacobi/internal.h"
 
@@ -17,8 +17,7 @@ typedef struct round {
     double *c, *wr, *wi;
 } round_of;
 
-/* Columns of pair p in round r (circle method); false: p is the column that is left without a
- * partner, for n odd. */
+/* Columns of pair p in round r (circle method). False: n is odd and the column has no partner. */
 MVDR_INLINE bool pairing(size_t n, size_t r, size_t p, size_t *x, size_t *y) {
     const size_t ring = n + n % 2 - 1;
     size_t a = p ? r + p : ring, b = r + ring - p;
@@ -56,7 +55,8 @@ MVDR_INLINE void turn_columns(double *xr, double *xi, double *yr, double *yi, si
     }
 }
 
-/* From the left, all pairs of the round in one column: x <- c x - w y, y <- conj(w) x + c y. */
+/* Applies the rotations from the left to one column, all pairs of the round: x <- c x - w y, y <-
+ * conj(w) x + c y. */
 MVDR_INLINE void turn_rows(double *re, double *im, const size_t *x, const size_t *y,
                            const double *c, const double *wr, const double *wi, size_t pairs) {
 #pragma GCC ivdep
@@ -69,8 +69,8 @@ MVDR_INLINE void turn_rows(double *re, double *im, const size_t *x, const size_t
     }
 }
 
-/* Plans the pairs of a round that are worth turning; returns their number. `worst` becomes the
- * largest relative element met, of those that rounding does not explain. */
+/* Lists the pairs of a round that need a rotation; returns their number. `worst` becomes the
+ * largest relative off-diagonal element found that is not rounding. */
 static size_t plan(mvdr_square h, size_t r, double nothing, const round_of *round, double *worst) {
     size_t pairs = 0;
     for (size_t p = 0; p < (h.n + 1) / 2; p++) {
@@ -91,7 +91,8 @@ static size_t plan(mvdr_square h, size_t r, double nothing, const round_of *roun
     return pairs;
 }
 
-/* What is zero or real by construction is set so, or rounding would keep it alive. */
+/* Sets elements that are zero or real by construction to exactly that, so that rounding errors in
+ * them do not persist. */
 static void set_exact(mvdr_square h, size_t x, size_t y) {
     h.re[x * h.ld + y] = h.im[x * h.ld + y] = 0;
     h.re[y * h.ld + x] = h.im[y * h.ld + x] = 0;
@@ -114,7 +115,7 @@ SONAR_MULTIARCH static void apply(mvdr_square h, mvdr_square v, const round_of *
         set_exact(h, round->x[p], round->y[p]);
 }
 
-/* Elements that are rounding of the whole: eps |h|_F / n. */
+/* The size of off-diagonal elements that are rounding errors: eps |h|_F / n. */
 static double rounding_of(mvdr_square h) {
     double sum = 0;
     for (size_t j = 0; j < h.n; j++)

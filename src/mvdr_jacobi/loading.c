@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Diagonal loading: delta = eps * reference. From fewer snapshots than sensors the loading rule
- * decides the spectrum, so the reference matters: the trace holds the loudest ship, the noise
- * estimate does not.
+ * Diagonal loading: delta = eps * reference. With fewer snapshots than sensors the reference
+ * decides the spectrum: the trace includes the loudest ship, the noise estimate does not.
  */
 #include "mvdr_jacobi/internal.h"
 #include "mvdr_jacobi/loading.h"
@@ -16,7 +15,7 @@ static double total(const double *d, size_t begin, size_t end) {
     return sum;
 }
 
-/* Eigenvalue i of the n, the ones beyond the rank being zero. */
+/* Eigenvalue i of n, in falling order. Only k are stored; the others are zero. */
 static double at(const double *d, size_t k, size_t i) {
     return i < k ? d[i] : 0;
 }
@@ -35,7 +34,7 @@ static double noise_of(const sonar_mvdr_spec *spec, const double *d, size_t k, s
     return mvdr_noise_by_count(sources < k ? total(d, sources, k) : 0, n, sources, snapshots);
 }
 
-/* The trace is at least the largest eigenvalue, from which the least delta follows. */
+/* Uses the trace as an upper bound of the largest eigenvalue, on which the least delta depends. */
 bool mvdr_loading_by_trace(const sonar_mvdr_spec *spec, double trace, size_t n, double snapshots,
                            mvdr_load *load) {
     const bool fallback = mvdr_falls_back(spec, n, snapshots);

@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * Dominant mode rejection (Abraham and Owsley, OCEANS 1990): the K largest eigenpairs of the sample
- * covariance are kept, and noise takes the place of all others,
+ * covariance are kept, and all other eigenvalues are replaced by the noise power,
  *
  *     1/P = sum_{i<=K} |u_i^H a|^2 / d_i + (|a|^2 - sum_{i<=K} |u_i^H a|^2) / noise
  *         = (|a|^2 - sum_{i<=K} (1 - noise/d_i) |u_i^H a|^2) / noise
  *
  * Without their K modes, n sensors and L snapshots leave noise of (n - K) (L - K) numbers. Its
- * power is the median of the other eigenvalues over that of the Marchenko-Pastur law, which a few
- * modes too many or too few hardly change.
+ * power is the median of the other eigenvalues divided by the median of the Marchenko-Pastur law. A
+ * few modes too many or too few hardly change this median.
  *
- * Noise tilts a source's eigenvector by so much that at the source P = share (s + N/n) + (1 -
- * share) N/n with share = (L - K + 1)/(L + n - 2K + 1), and P = N/n where there is none.
+ * Noise rotates a source's eigenvector. At the source P = share (s + N/n) + (1 - share) N/n with
+ * share = (L - K + 1)/(L + n - 2K + 1); where there is no source, P = N/n.
  */
 #ifndef SONAR_MVDR_JACOBI_MODES_H
 #define SONAR_MVDR_JACOBI_MODES_H
 
 #include "mvdr_jacobi/sources.h"
 
-/* The share of the Marchenko-Pastur law for dimensions/snapshots c <= 1 and unit noise that is
- * below x = 1 + c - 2 sqrt(c) cos(phi): the integral of its density in closed form. */
+/* The distribution function of the Marchenko-Pastur law for dimensions/snapshots c <= 1 and unit
+ * noise, at x = 1 + c - 2 sqrt(c) cos(phi): the integral of its density in closed form. */
 MVDR_BOTH static inline double mvdr_marchenko_pastur(double c, double phi) {
     const double root = sqrt(c), tilt = atan2((1 + root) * sin(phi / 2), (1 - root) * cos(phi / 2));
     return ((1 + c) / (2 * c) * phi + sin(phi) / root - (1 - c) / c * tilt) / 3.14159265358979324;
 }
 
-/* Median of the eigenvalues that are not zero, for any c > 0. */
+/* Median of the nonzero eigenvalues of unit noise, for any c > 0. */
 MVDR_BOTH static inline double mvdr_median_of_noise(double c) {
     const double flat = c < 1 ? c : 1 / c;
     double low = 0, high = 3.14159265358979324;
@@ -42,19 +42,20 @@ MVDR_BOTH static inline double mvdr_median_of_noise(double c) {
     return c < 1 ? median : c * median;
 }
 
-/* MUSIC's sources have eigenvalues above this share of the largest: those of samples rounded to
- * float32 are below, and so are the zeros of a matrix without full rank, whose eigenvectors mean
- * nothing. */
+/* Sources of MUSIC have eigenvalues above this share of the largest. Eigenvalues caused by samples
+ * rounded to float32 are below it. So are the zeros of a matrix without full rank, whose
+ * eigenvectors are arbitrary. */
 #define MVDR_LEAST_MODE MVDR_LEAST_FLOAT32
 
-/* How many modes there can be so that noise is left: fewer than eigenvalues and snapshots. */
+/* The largest number of modes that leaves noise: less than the number of eigenvalues and of
+ * snapshots. */
 MVDR_BOTH static inline size_t mvdr_most_modes(const mvdr_eigenspectrum *l) {
     const double snapshots = l->snapshots > 1 ? l->snapshots : 1;
     const size_t most = l->k < l->n ? l->k : l->n;
     return (snapshots < (double)most ? (size_t)(snapshots + 0.5) : most) - 1;
 }
 
-/* `wanted` as in the specification, `counted` sources. */
+/* The number of modes to use. `wanted` as in the specification; `counted`: the sources counted. */
 MVDR_BOTH static inline size_t mvdr_modes_of(const mvdr_eigenspectrum *l, int wanted,
                                              size_t counted) {
     const size_t most = mvdr_most_modes(l);
@@ -66,7 +67,7 @@ MVDR_BOTH static inline size_t mvdr_modes_of(const mvdr_eigenspectrum *l, int wa
 MVDR_BOTH static inline double mvdr_noise_of(const mvdr_eigenspectrum *l, size_t modes) {
     const double n = (double)(l->n - modes);
     const double snapshots = l->snapshots > 1 ? l->snapshots : 1;
-    /* L - K > 0 wherever there are modes, but L may have been rounded up to find K */
+    /* L - K can be negative where L was rounded up to find K */
     const double left = snapshots - (double)modes > 0.5 ? snapshots - (double)modes : 0.5;
     const size_t end = mvdr_most_modes(l) + 1, count = end - modes;
     const double median =
@@ -74,7 +75,7 @@ MVDR_BOTH static inline double mvdr_noise_of(const mvdr_eigenspectrum *l, size_t
     return median / mvdr_median_of_noise(n / left);
 }
 
-/* The share of a source's power that P shows; `seen` snapshots, all of them or L_eff. */
+/* The share of a source's power that P shows. */
 MVDR_BOTH static inline double mvdr_modes_share(const mvdr_eigenspectrum *l, size_t modes) {
     const double k = (double)modes, left = l->snapshots - k + 1;
     return modes ? left / (left + (double)l->n - k) : 1;

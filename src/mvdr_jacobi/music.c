@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * MUSIC (Schmidt, IEEE Trans. AP 34, 1986): how much of a steering vector lies beyond the signal
- * subspace, that of the K largest eigenvalues' eigenvectors. Several bins make one pseudo-spectrum
- * of their mean share, so that a direction has to be a source's in all of them (incoherent wideband
- * MUSIC: Wax, Shan and Kailath, IEEE Trans. ASSP 32, 1984).
+ * MUSIC (Schmidt, IEEE Trans. AP 34, 1986): the share of a steering vector outside of the signal
+ * subspace, which the eigenvectors of the K largest eigenvalues span. The pseudo-spectrum of
+ * several bins is 1 over the mean of their shares, so that a peak needs a source in all of them
+ * (incoherent wideband MUSIC: Wax, Shan and Kailath, IEEE Trans. ASSP 32, 1984).
  */
 #include "mvdr_jacobi/internal.h"
 #include "mvdr_jacobi/modes.h"
@@ -11,8 +11,8 @@
 #include <float.h>
 #include <math.h>
 
-/* The eigenvectors of the matrix that the bin was solved with, where that did without; what info
- * says of a decomposition is then said of this one. */
+/* Finds the eigenvectors of the bin's matrix, unless its solution already has them. Info then
+ * describes this decomposition. */
 static void find_vectors(mvdr_stage *stage, size_t order, float *info, mvdr_scratch *scratch) {
     if (!mvdr_music_decomposes(&stage->spec))
         return;
@@ -24,7 +24,7 @@ static void find_vectors(mvdr_stage *stage, size_t order, float *info, mvdr_scra
         (float)(flags | (sweeps.converged ? 0 : SONAR_MVDR_FLAG_NOT_CONVERGED));
 }
 
-/* The basis of the signal subspace, to scratch->signal; returns its dimension. */
+/* Writes the basis of the signal subspace to scratch->signal; returns its dimension. */
 static size_t find_subspace(const mvdr_stage *stage, size_t order, size_t sources,
                             mvdr_scratch *scratch) {
     size_t rows = 0;

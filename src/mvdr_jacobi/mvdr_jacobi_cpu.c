@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The CPU's MVDR stage: one task per bin, everything of a bin in a fixed order inside it, so that
+/* The CPU's MVDR stage: one task for each bin. All operations on a bin have a fixed order, so that
  * results do not depend on the number of workers. */
 #include "mvdr_jacobi/internal.h"
 
@@ -28,7 +28,6 @@ static void set_sizes(mvdr_stage *stage) {
     stage->may_slide = mvdr_route_exists(spec, MVDR_ON_CPU, &stage->choices, MVDR_ROUTE_UPDATE);
 }
 
-/* Sums over snapshots. */
 static void lay_out_sums(mvdr_stage *stage, sonar_arena *arena) {
     const size_t bins = stage->spec.bins, slots = stage->shape.slots;
     const bool grams = stage->shape.by_snapshots;
@@ -43,7 +42,7 @@ static void lay_out_sums(mvdr_stage *stage, sonar_arena *arena) {
                 sonar_times(grams ? 1 : bins, mvdr_triangle(grams ? 1 : stage->spec.sensors)));
 }
 
-/* Rows, sums, what a bin is solved in and what is published; the scratch is laid out beside it. */
+/* Lays out all memory of the stage except the workers' scratch. */
 static void lay_out(mvdr_stage *stage, sonar_arena *arena) {
     const sonar_mvdr_spec *spec = &stage->spec;
     const size_t sensors = spec->sensors, bins = spec->bins, held = stage->held;
@@ -127,7 +126,7 @@ static sonar_code create(const void *spec, const sonar_host *host, void **out, s
     return SONAR_OK;
 }
 
-/* The projections stay what they were made for. */
+/* `projected` is kept, because the memory of the projections is. */
 static void reset(void *opaque) {
     mvdr_stage *stage = opaque;
     stage->filled = stage->next = 0;
@@ -184,7 +183,7 @@ static void solve_task(void *arg, size_t bin, size_t worker) {
 
 /* ---- execute --------------------------------------------------------------------------------- */
 
-/* Rows of the bins in use. */
+/* Writes the rows of the bins in use. */
 static void write_rows(const mvdr_stage *stage, const sonar_buffer *out, const float *from,
                        size_t columns, size_t stride) {
     for (size_t i = stage->band.begin; out->data && i < stage->band.end; i++)
@@ -192,7 +191,7 @@ static void write_rows(const mvdr_stage *stage, const sonar_buffer *out, const f
                columns * sizeof *from);
 }
 
-/* Sums in double, bin after bin. */
+/* The power in the band, summed in double, bin after bin. */
 static float band_power(const mvdr_stage *stage, const float *power, size_t stride) {
     double sum = 0;
     for (size_t bin = stage->band.sum_begin; bin < stage->band.sum_end; bin++)
@@ -200,7 +199,7 @@ static float band_power(const mvdr_stage *stage, const float *power, size_t stri
     return (float)fmin(sum * stage->spec.fs_hz / (double)stage->spec.length, (double)FLT_MAX);
 }
 
-/* Band powers of rows x columns points, whose bins are `stride` apart. */
+/* Writes the band powers of rows x columns points. `stride`: elements from bin to bin. */
 static void write_bands(const mvdr_stage *stage, const sonar_buffer *out, const float *power,
                         size_t rows, size_t columns, size_t stride) {
     for (size_t i = 0; out->data && i < rows; i++)
@@ -261,7 +260,7 @@ static sonar_code execute(void *opaque, sonar_queue *queue, const sonar_buffer *
 
 /* ---- evaluate -------------------------------------------------------------------------------- */
 
-/* All points of a bin one after another, while its snapshots are in the cache. */
+/* Evaluates all points of a bin one after another, while its snapshots are in the cache. */
 static void sample_task(void *arg, size_t bin, size_t worker) {
     mvdr_stage *stage = arg;
     const size_t each = 1 + 2 * stage->columns;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* A part of an array, which makes the sums of its own sensors, and those that solve what all parts'
- * sums add up to. A part decides for itself which sums have to be made, from what all have in
- * common: the snapshots that come, the parameters' version, and the tones, which follow from the
- * added products. */
+/* A part of an array computes the sums of its own sensors; a joined stage solves the bins from the
+ * sums added over all parts. A part decides by itself which sums to compute, from what all parts
+ * have in common: the new snapshots, the version of the parameters, and the tones, which follow
+ * from the added products. */
 #include "mvdr_jacobi/internal.h"
 
 #include <math.h>
@@ -23,7 +23,7 @@ static void give_products(const mvdr_stage *stage, size_t row, size_t bin, mvdr_
     to[3] = (double)stage->rows.n;
 }
 
-/* Of the block's snapshots, before new ones take their slots. */
+/* Gives the products of the block's snapshots, before new ones take their slots. */
 static void block_task(void *arg, size_t bin, size_t worker) {
     const mvdr_stage *stage = arg;
     (void)worker;
@@ -62,16 +62,16 @@ sonar_code mvdr_part_execute(mvdr_stage *stage, const sonar_buffer *in, sonar_bu
     return SONAR_OK;
 }
 
-/* ---- its sums -------------------------------------------------------------------------------- */
+/* ---- the sums of a part ---------------------------------------------------------------------- */
 
-/* The re of a slot's projection on a direction; the im is MVDR_LANES further. */
+/* Real part of a slot's projection on a direction. The imaginary part follows MVDR_LANES later. */
 static double *projection_at(const mvdr_stage *stage, size_t bin, size_t slot, size_t direction) {
     const size_t at = bin * stage->directions + direction;
     return stage->project + (at / MVDR_LANES * stage->columns + slot) * 2 * MVDR_LANES +
            at % MVDR_LANES;
 }
 
-/* A slot's sums to or from a row of them; returns what is behind it. */
+/* Copies a slot's sums to a row, or below from a row; returns the end of the row. */
 static double *give_row(const mvdr_stage *stage, size_t bin, size_t slot, double *row) {
     const size_t columns = stage->columns, at = (bin * columns + slot) * columns;
     for (size_t j = 0; j < columns; j++) {
@@ -121,8 +121,8 @@ static void sums_task(void *arg, size_t bin, size_t worker) {
         to = give_row(stage, bin, (stage->next + i) % slots, to);
 }
 
-/* All parts' products of the block's snapshots. They are others where a sensor of any part has been
- * masked or is used again; whether there is a tone is then decided as at the start. */
+/* Stores the products of the block's snapshots, summed over all parts. If they differ from the
+ * stored ones, the mask of some part has changed, and the detection of tones starts again. */
 static void restart_tones(mvdr_stage *stage, const sonar_buffer *in) {
     bool others = false;
     for (size_t slot = 0; slot < stage->filled; slot++)
@@ -138,7 +138,7 @@ static void restart_tones(mvdr_stage *stage, const sonar_buffer *in) {
     }
 }
 
-/* Those of the new ones. */
+/* Stores the products of the new snapshots. */
 static void note_products(mvdr_stage *stage, const sonar_buffer *in) {
     for (size_t i = mvdr_skipped(stage); i < stage->arrived; i++)
         for (size_t bin = 0; bin + 1 < stage->spec.bins; bin++) {
@@ -169,7 +169,7 @@ sonar_code mvdr_part_join(mvdr_stage *stage, const sonar_buffer *in, sonar_buffe
     return SONAR_OK;
 }
 
-/* ---- what all add up to ---------------------------------------------------------------------- */
+/* ---- joined stages --------------------------------------------------------------------------- */
 
 void mvdr_take_joined(mvdr_stage *stage, size_t bin) {
     const sonar_buffer *in = stage->in;

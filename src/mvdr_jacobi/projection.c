@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Steering vectors, eight directions at a time and one per vector lane, and the columns' products
+/* Steering vectors, eight directions at a time, one in each vector lane, and the columns' products
  * with them. */
 #include "mvdr_jacobi/internal.h"
 
 #include <string.h>
 
-/* sin and cos of an angle of `turn` * 2^-32 turns, |turn| <= 2^29 (an eighth): minimax-like Taylor
- * terms, good to float rounding there. */
+/* sin and cos of an angle of `turn` * 2^-32 turns, |turn| <= 2^29 (an eighth turn): Taylor
+ * polynomials, accurate to float rounding in this range. */
 MVDR_INLINE void eighth(int32_t turn, float *sine, float *cosine) {
     float x = (float)turn * (float)(6.283185307179586 / 4294967296.0), xx = x * x;
     *sine = x + x * xx *
@@ -28,9 +28,10 @@ MVDR_INLINE void rotate(const uint32_t *phase, float *re, float *im) {
     }
 }
 
-/* a = e^{+j 2 pi (bin + offset) turns}, where overflow is the reduction to one turn. A part of a
- * bin multiplies whole turns too, which are those from the middle sensor: P does not depend on the
- * common phase. Parts of an array, which must have it in common, count from the array's origin. */
+/* a = e^{+j 2 pi (bin + offset) turns}. Integer overflow reduces the phase to one turn. An offset
+ * is a fraction of a bin and multiplies whole turns, too. These are counted from the middle sensor:
+ * P does not depend on the common phase. Parts of an array need the same common phase and count
+ * from the array's origin. */
 MVDR_INLINE void steer(const uint8_t *used, size_t sensors, size_t middle, const uint64_t *turns,
                        uint64_t bin, int64_t offset, bool beside, float *a) {
     uint64_t from[MVDR_LANES] = {0};
@@ -90,7 +91,8 @@ void mvdr_norms(const float *a, size_t sensors, double norm[MVDR_LANES]) {
     norms(a, sensors, norm);
 }
 
-/* The sums of one column; one product a statement: each becomes one fused multiply-add. */
+/* The sums of one column. Each statement has one product, so that it becomes one fused
+ * multiply-add. */
 typedef struct sums {
     mvdr_lanes rr, ii, ri, ir;
 } sums;
@@ -108,7 +110,7 @@ MVDR_INLINE void put(const sums *s, double *to) {
     memcpy(to + MVDR_LANES, &im, sizeof im);
 }
 
-/* A part of a column in double: to convert its elements one by one, as the products need them,
+/* A part of a column, converted to double. Converting the elements one by one between the products
  * takes longer than the products. */
 enum { PART = 64 };
 

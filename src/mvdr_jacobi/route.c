@@ -24,14 +24,14 @@ static bool always(const mvdr_problem *p) {
     return true;
 }
 
-/* The window needs no more than an inverse gives. */
+/* Whether the inverse gives all that the window wants. */
 static bool may_update(const mvdr_problem *p) {
     const mvdr_wants *w = &p->wants;
     return !p->from_scratch && w->far && !w->near && !w->music && !w->eigenvalues &&
            !p->spec->source_count && p->spec->loading != SONAR_LOADING_NOISE;
 }
 
-/* Nothing but the loading could need eigenvalues. */
+/* Whether only the loading could need eigenvalues. */
 static bool only_loading(const mvdr_problem *p) {
     return !p->spec->source_count && !p->all_eigenvalues;
 }
@@ -47,19 +47,18 @@ static bool by_median(const mvdr_problem *p) {
 /* ---- the table ------------------------------------------------------------------------------- */
 
 /*
- * The measurements behind the sizes, all of 100 bins:
+ * The measurements behind the sizes, all with 100 bins. Times are in ms.
  *
- * - update: two cores of a Xeon (AVX-512) take 10.8 ms, and 10.3 by a new factor, with 96 sensors,
- *   17.9 and 18.8 with 128, 26 and 33 with 160, 35 and 46 with 192; of an EPYC (AVX2) 11.5 and
- *   12.0, 18 and 22, 27 and 38, 39 and 57. An H200 takes at best 0.33 and 0.36 with 128, 0.48 and
- *   0.64 with 192, 0.68 and 1.06 with 256.
- * - cusolver: of eigenvectors an H100 takes 0.88 ms with 64 rows and 0.79 by Jacobi's method from
- *   the last window's, 2.7 and 2.6 with 128, 18.7 and 15.5 with 256. Without the rest of a window
- *   it is 83 and 113 ms with 512. Orders are padded to 32.
- * - factor-grid: with the rule trace an H200 takes 0.68 ms with a thread block for each bin and
- *   0.74 ms with all multiprocessors together with 192 rows, 1.14 and 1.13 with 256, 2.64 and 2.16
- *   with 384.
- * - median: on a GPU, up to 192 rows all eigenvalues take less time than two of them.
+ * - update, against a new factor: two cores of a Xeon (AVX-512) take 10.8 and 10.3 with 96 sensors,
+ *   17.9 and 18.8 with 128, 26 and 33 with 160, 35 and 46 with 192. Two cores of an EPYC (AVX2)
+ *   take 11.5 and 12.0, 18 and 22, 27 and 38, 39 and 57. An H200 takes at best 0.33 and 0.36 with
+ *   128, 0.48 and 0.64 with 192, 0.68 and 1.06 with 256.
+ * - cusolver, against Jacobi's method from the last window's vectors: an H100 takes 0.88 and 0.79
+ *   with 64 rows, 2.7 and 2.6 with 128, 18.7 and 15.5 with 256. With 512 rows the eigenvectors
+ *   alone take 83 and 113. Orders are padded to 32.
+ * - factor-grid, rule trace: an H200 with a thread block for each bin, against all multiprocessors
+ *   together, takes 0.68 and 0.74 with 192 rows, 1.14 and 1.13 with 256, 2.64 and 2.16 with 384.
+ * - median: on a GPU, up to 192 rows, all eigenvalues take less time than two of them.
  */
 const mvdr_route mvdr_routes[] = {
     [MVDR_ROUTE_UPDATE] = {"update", mvdr_can_follow, may_update, {128, 192}},
@@ -75,7 +74,7 @@ _Static_assert(sizeof mvdr_routes / sizeof *mvdr_routes == MVDR_ROUTES, "a row f
 
 /* ---- the choice ------------------------------------------------------------------------------ */
 
-/* Whether a list of words, separated by spaces, has this one. */
+/* Whether a list of words, separated by spaces, contains `word`. */
 static bool lists(const char *words, const char *word) {
     const size_t length = strlen(word);
     for (const char *at = words; *at; at += strcspn(at, " "), at += *at == ' ')
@@ -107,7 +106,7 @@ bool mvdr_route_exists(const sonar_mvdr_spec *spec, mvdr_place place, const mvdr
            mvdr_shape_of(spec).order >= least_rows(id, place, choices);
 }
 
-/* On the CPU MUSIC takes the eigenvalues of the solution. */
+/* On the CPU MUSIC uses the eigenvalues of the bin's solution. */
 mvdr_problem mvdr_problem_of(const sonar_mvdr_spec *spec, const mvdr_wants *wants,
                              mvdr_place place) {
     return (mvdr_problem){.spec = spec,
@@ -132,7 +131,7 @@ bool mvdr_takes_library(const sonar_mvdr_spec *spec, const mvdr_choices *choices
 
 /* ---- by name --------------------------------------------------------------------------------- */
 
-enum { RULES = SONAR_LOADINGS + 1 }; /* the last: dominant modes in place of loading */
+enum { RULES = SONAR_LOADINGS + 1 }; /* the last one: dominant modes replace loading */
 
 uint32_t sonar_mvdr_path_by(const sonar_mvdr_spec *spec, uint32_t route) {
     const uint32_t rule = spec->dmr ? RULES - 1 : (uint32_t)spec->loading;

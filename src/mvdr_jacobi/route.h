@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Which way a bin goes from its snapshots to its spectrum: one table for the CPU and for GPUs.
+ * The route of a bin from its snapshots to its spectrum: one table for the CPU and for GPUs.
  * docs/mvdr-inside.md says what each route computes, in what memory and at what cost.
  *
- * A route is chosen for each window. The first row wins that the stage was made for, that the
- * matrix is large enough for, and that gives all that the window wants. A bin of which that route
- * turns out to be inaccurate takes the last row, which is always possible; a bin whose updated
- * inverse cannot be used takes the route of a window without one. SONAR_MVDR_ROUTE of the bin's
- * info has the route that the bin took.
+ * A route is chosen for each window: the first row that the stage was made for, whose least size
+ * the matrix reaches, and that gives all that the window wants. If the route turns out to be
+ * inaccurate for a bin, the bin takes the last row, which is always possible. A bin whose updated
+ * inverse cannot be used takes the route of a window without one. SONAR_MVDR_ROUTE in the bin's
+ * info is the route that the bin took.
  */
 #ifndef SONAR_MVDR_JACOBI_ROUTE_H
 #define SONAR_MVDR_JACOBI_ROUTE_H
@@ -35,19 +35,19 @@ typedef enum mvdr_route_id {
 
 typedef enum mvdr_place { MVDR_ON_CPU = 0, MVDR_ON_GPU, MVDR_PLACES } mvdr_place;
 
-/* A window of a stage, or a bin of it. */
+/* What the choice of a route depends on, for a window of a stage or for one of its bins. */
 typedef struct mvdr_problem {
     const sonar_mvdr_spec *spec; /* with the live values */
     mvdr_wants wants;
-    bool all_eigenvalues; /* something else than the loading needs them */
+    bool all_eigenvalues; /* something other than the loading needs all eigenvalues */
     bool from_scratch;    /* the inverse cannot be updated */
-    bool fallback;        /* the trace replaces the noise rule: too few snapshots. On a GPU never
-                             set: each bin finds that out by itself */
+    bool fallback; /* the trace replaces the noise rule: too few snapshots. Not set on a GPU, where
+                      each bin finds this out by itself */
 } mvdr_problem;
 
-/* Choices by name in place of sizes; NULL: none. `route`, for tests: a row with a least size exists
- * only if it is named here, and then for matrices of any size. `vectors`: the same for the row
- * cusolver, which is named by the trained decision mvdr.eigenvectors or excluded by mvdr.solver. */
+/* Choices by name instead of by size; NULL: none. `route`, for tests: a row with a least size
+ * exists only if it is named here, and then for matrices of any size. `vectors`: the same for the
+ * row cusolver, which the trained decision mvdr.eigenvectors names or mvdr.solver excludes. */
 typedef struct mvdr_choices {
     const char *route, *vectors;
 } mvdr_choices;
@@ -58,27 +58,28 @@ typedef struct mvdr_route {
     const char *name;
     bool (*possible)(const sonar_mvdr_spec *spec); /* fixed when the stage is made */
     bool (*applies)(const mvdr_problem *problem);  /* can change from window to window */
-    size_t least[MVDR_PLACES]; /* rows of the matrix; MVDR_NEVER: the place does not have it */
+    size_t least[MVDR_PLACES]; /* least rows of the matrix; MVDR_NEVER: the place does not have this
+                                  route */
 } mvdr_route;
 
 /* [MVDR_ROUTES]; the first has no name. */
 extern const mvdr_route mvdr_routes[];
 
-/* Choices of the host for a stage, which are valid as long as the host's; a host may be NULL. */
+/* The host's choices for a stage, valid as long as the host. The host may be NULL. */
 mvdr_choices mvdr_choices_of(const sonar_mvdr_spec *spec, const sonar_host *host);
 
-/* Whether a stage made with this specification may take a route in some window. */
+/* Whether a stage with this specification may take a route in some window. */
 bool mvdr_route_exists(const sonar_mvdr_spec *spec, mvdr_place place, const mvdr_choices *choices,
                        mvdr_route_id id);
 
-/* The problem of a window with these wants, before anything is known of its bins. */
+/* The problem of a window with these wants, before anything is known about its bins. */
 mvdr_problem mvdr_problem_of(const sonar_mvdr_spec *spec, const mvdr_wants *wants,
                              mvdr_place place);
 
 mvdr_route_id mvdr_route_of(const mvdr_problem *problem, mvdr_place place,
                             const mvdr_choices *choices);
 
-/* Whether a GPU takes eigenvectors, of the spectrum or of MUSIC, from cuSOLVER. */
+/* Whether a GPU computes eigenvectors, for the spectrum or for MUSIC, by cuSOLVER. */
 bool mvdr_takes_library(const sonar_mvdr_spec *spec, const mvdr_choices *choices);
 
 #ifdef __cplusplus

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Takes new parameters over: the sensors that are used, their mirrors and their turns, and what may
- * change of the specification. */
+/* Adopts new parameters: the sensors in use, their mirrors and turns, and the live members of the
+ * specification. */
 #include "mvdr_jacobi/internal.h"
 
 #include <string.h>
 
-/* turns[point][sensor] of `count` points to whole vectors. */
+/* Transposes turns[point][sensor] of `count` points to [point / 8][sensor][lane]. */
 static void transpose(const uint64_t *turns, size_t count, size_t sensors, uint64_t *vectors) {
     for (size_t t = 0; t < mvdr_pad(count, MVDR_LANES); t++) {
         uint64_t *to = vectors + t / MVDR_LANES * sensors * MVDR_LANES + t % MVDR_LANES;
@@ -37,7 +37,7 @@ static bool same_turns(uint64_t *made, const sonar_manifold *manifold) {
     return same;
 }
 
-/* Other sensors; what is a mirror image follows from them. */
+/* Lists the sensors in use; returns whether they have changed. Mirrors change only with them. */
 static bool list_changed(mvdr_stage *stage, const sonar_params *params) {
     mvdr_rows *rows = &stage->rows;
     memcpy(rows->before, rows->used, params->sensors);
@@ -45,8 +45,9 @@ static bool list_changed(mvdr_stage *stage, const sonar_params *params) {
     return memcmp(rows->before, rows->used, params->sensors) != 0;
 }
 
-/* Tables that stay need not be read again, nor what was made of them. But parts of an array make
- * their sums again together, whichever part's mask has changed: a part knows only the version. */
+/* Copies the tables of turns, unless they are the same as before. A part of an array always
+ * recomputes its sums when the version changes: it does not know which part's mask has changed, and
+ * all parts have to recompute together. */
 static void take_tables(mvdr_stage *stage, const sonar_params *params) {
     const sonar_mvdr_spec *spec = &stage->spec;
     const bool read = spec->parts != SONAR_MVDR_JOINED,

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* One worker's scratch: everything a bin needs while it is being worked on. */
+/* The scratch of a worker: all memory that solving a bin needs. */
 #include "mvdr_jacobi/internal.h"
 
-/* The streaming inverse: vectors are planar, [re, im][ld]. */
 static void lay_out_change(size_t order, mvdr_change *c, sonar_arena *arena) {
     const size_t vector = 2 * mvdr_pad(order, MVDR_LANES);
     SONAR_ARENA(arena, c->x, MVDR_MOST_MOVED * vector);

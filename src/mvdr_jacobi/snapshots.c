@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The ring of snapshots, and what follows from them one by one. A new snapshot overwrites the
- * oldest one's row of the Gram matrix and its products with the steering vectors; the others stay,
- * each computed once, so that nothing drifts. A snapshot with a value that is not finite keeps its
- * slot and does not count.
+ * The ring of snapshots, and the sums that follow from it. A new snapshot overwrites the oldest
+ * one's row of the Gram matrix and its products with the steering vectors. All other entries stay.
+ * Each is computed once, so that rounding errors do not accumulate. A snapshot with a value that is
+ * not finite keeps its slot and is not used.
  */
 #include "mvdr_jacobi/internal.h"
 
@@ -33,7 +33,7 @@ static size_t filled_now(const mvdr_stage *stage) {
 
 /* ---- the ring -------------------------------------------------------------------------------- */
 
-/* The mirrored column: x of the mirrored sensors, conjugated. */
+/* Makes the mirrored column: x of the mirrored sensors, conjugated. */
 static void mirror(const mvdr_stage *stage, size_t slot, size_t bin) {
     const mvdr_rows *rows = &stage->rows;
     const float *x = mvdr_column(stage, 2 * slot, bin);
@@ -68,7 +68,7 @@ void mvdr_advance(mvdr_stage *stage) {
 
 /* ---- the Gram matrix ------------------------------------------------------------------------- */
 
-/* The column in double, zero at sensors that are not used. */
+/* Converts the column to double, with zeros at sensors that are not in use. */
 static void freshen(const mvdr_stage *stage, const float *x, mvdr_scratch *scratch) {
     for (size_t i = 0; i < stage->spec.sensors; i++) {
         scratch->fresh_re[i] = stage->rows.used[i] ? (double)x[i] : 0;
@@ -76,7 +76,6 @@ static void freshen(const mvdr_stage *stage, const float *x, mvdr_scratch *scrat
     }
 }
 
-/* x^H y of a column x in float and y in double, over ld, a multiple of the lanes. */
 SONAR_MULTIARCH static void inner(const float *x, const double *y_re, const double *y_im, size_t ld,
                                   double *re, double *im) {
     const mvdr_lanes *yr = (const mvdr_lanes *)y_re, *yi = (const mvdr_lanes *)y_im;
@@ -101,8 +100,8 @@ void mvdr_inner(const float *x, const double *y_re, const double *y_im, size_t l
     inner(x, y_re, y_im, ld, re, im);
 }
 
-/* The column's products with all columns of slots in use. Whoever asks for a pair asks the newer of
- * the two, which met the older one. */
+/* Computes the column's products with all columns of slots in use. An entry of a pair is valid in
+ * the row of its newer column only, because the older column did not know the newer one. */
 static void update_gram(mvdr_stage *stage, size_t bin, size_t column, mvdr_scratch *scratch) {
     const size_t columns = stage->columns, used = filled_now(stage) * stage->shape.each;
     const size_t row = (bin * columns + column) * columns;
@@ -114,7 +113,8 @@ static void update_gram(mvdr_stage *stage, size_t bin, size_t column, mvdr_scrat
 
 /* ---- projections ----------------------------------------------------------------------------- */
 
-/* Of the columns begin .. end - 1 on all directions; `norms`: |a|^2 too. */
+/* Computes the projections of the columns begin .. end - 1 on all directions, and with `norms`
+ * |a|^2, too. */
 static void update_projections(mvdr_stage *stage, size_t bin, size_t begin, size_t end, bool norms,
                                mvdr_scratch *scratch) {
     const size_t sensors = stage->spec.sensors, each = 2 * MVDR_LANES;
@@ -134,8 +134,8 @@ static void update_projections(mvdr_stage *stage, size_t bin, size_t begin, size
     }
 }
 
-/* Everything from the ring: after new parameters, of the projections also where the bin is steered
- * elsewhere. */
+/* Recomputes sums from the ring: after new parameters all of them; if only the bin's steering
+ * offset has changed, the projections. */
 static void renew(mvdr_stage *stage, size_t bin, int64_t offset, mvdr_scratch *scratch) {
     const size_t filled = filled_now(stage);
     if (!stage->shape.by_snapshots)
@@ -148,7 +148,7 @@ static void renew(mvdr_stage *stage, size_t bin, int64_t offset, mvdr_scratch *s
     update_projections(stage, bin, 0, filled * stage->shape.each, true, scratch);
 }
 
-/* ---- what comes ------------------------------------------------------------------------------ */
+/* ---- new snapshots --------------------------------------------------------------------------- */
 
 /* Forgetting in sensor space: R <- alpha R + (1 - alpha) x x^H over all sensors, masked ones
  * included. */
@@ -167,7 +167,7 @@ size_t mvdr_skipped(const mvdr_stage *stage) {
     return slots && stage->arrived > slots ? stage->arrived - slots : 0;
 }
 
-/* Arrivals to their slots, and the sums with them. */
+/* Stores the new snapshots begin .. end - 1 in their slots, and updates the covariance. */
 static void store_some(mvdr_stage *stage, size_t bin, size_t begin, size_t end,
                        mvdr_scratch *scratch) {
     const size_t slots = stage->shape.slots;
@@ -196,8 +196,8 @@ void mvdr_store(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
         mvdr_refresh(stage, bin, scratch);
 }
 
-/* What is new in these slots; together, as their steering vectors take longer than their products.
- */
+/* Computes the sums of the new snapshots in these slots. The slots are handled together, because
+ * making the steering vectors takes longer than the products. */
 static void sum_slots(mvdr_stage *stage, size_t bin, size_t begin, size_t end,
                       mvdr_scratch *scratch) {
     const size_t each = stage->shape.each;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* A bin from its matrix to what its spectrum needs: eigenvalues, loading, level, factor. */
+/* Solves a bin: from its matrix to eigenvalues, loading, level and factor. */
 #include "mvdr_jacobi/internal.h"
 #include "mvdr_jacobi/modes.h"
 
@@ -9,14 +9,14 @@
 
 enum { STEP = 2 * MVDR_LANES };
 
-/* What R is made of. */
+/* The snapshots that R is made of. */
 typedef struct looks {
     double effective; /* L, or L_eff with forgetting */
-    double seen;      /* L, or all so far */
-    size_t order;     /* of the matrix; 0: nothing there */
+    double seen;      /* L, or with forgetting all accepted snapshots */
+    size_t order;     /* rows of the matrix; 0: no data */
 } looks;
 
-/* The bin's matrix, to scratch->a. */
+/* Forms the bin's matrix in scratch->a. */
 static looks form(const mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
     const double alpha = stage->spec.alpha, seen = (double)stage->bin[bin].seen;
     const double faded = alpha > 0 ? pow(alpha, seen) : 0;
@@ -39,7 +39,7 @@ static looks form(const mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
 
 /* ---- eigenvalues ----------------------------------------------------------------------------- */
 
-/* The triangle as a square of columns; `full`: its mirror image too. */
+/* Copies the triangle scratch->a to a square of columns; `full`: both triangles. */
 static mvdr_square spread(const mvdr_scratch *scratch, size_t n, bool full) {
     const mvdr_square h = {scratch->h_re, scratch->h_im, n, mvdr_pad(n, MVDR_LANES)};
     memset(h.re, 0, n * h.ld * sizeof *h.re);
@@ -57,7 +57,8 @@ static mvdr_square spread(const mvdr_scratch *scratch, size_t n, bool full) {
     return h;
 }
 
-/* scratch->d descending, with order; what rounding made negative is 0. */
+/* Sorts scratch->d in falling order and sets `order`. Eigenvalues that rounding made negative
+ * become 0. */
 static void sort(mvdr_scratch *scratch, size_t n) {
     mvdr_descending(scratch->d, n, scratch->order);
     memcpy(scratch->e, scratch->d, n * sizeof *scratch->d);
@@ -98,8 +99,8 @@ void mvdr_weigh_vectors(const mvdr_scratch *scratch, size_t n, size_t rows, doub
     }
 }
 
-/* L of A + delta I, which a delta that rounding does not hide makes definite. `most`: no eigenvalue
- * of A is larger. */
+/* Factors A + delta I. If rounding makes it indefinite, delta is raised. `most`: an upper bound of
+ * A's eigenvalues. */
 static void factorise(const mvdr_scratch *scratch, size_t n, double most, mvdr_load *load,
                       double *factor) {
     while (!mvdr_factor_loaded(scratch->a, n, load->delta, factor)) {
@@ -108,7 +109,8 @@ static void factorise(const mvdr_scratch *scratch, size_t n, double most, mvdr_l
     }
 }
 
-/* Of the loaded matrix; view->vectors says by what. `most` as above. */
+/* Sets the view of the loaded matrix, by eigenvectors or by a factor (view->vectors). `most`: an
+ * upper bound of its eigenvalues. */
 static void view_loaded(const mvdr_stage *stage, mvdr_view *view, double most, mvdr_load *load,
                         mvdr_scratch *scratch) {
     mvdr_load used = *load;
@@ -127,7 +129,7 @@ static void view_loaded(const mvdr_stage *stage, mvdr_view *view, double most, m
     view->delta = used.delta;
 }
 
-/* Of the modes that stand above the noise. */
+/* Sets the view of the dominant modes whose eigenvalues are above the noise. */
 static void view_dominant(const mvdr_stage *stage, mvdr_view *view, size_t modes, double noise,
                           mvdr_scratch *scratch) {
     view->rows = 0;
@@ -148,14 +150,14 @@ static unsigned flags_of(const mvdr_stage *stage, const mvdr_load *load, double 
            (share < least ? SONAR_MVDR_FLAG_LEVEL_BIASED : 0);
 }
 
-/* Of the k that are not zeros of the other space. */
+/* Notes the k eigenvalues that both spaces have in common. */
 static void note_eigenvalues(mvdr_stage *stage, size_t bin, const mvdr_scratch *scratch, size_t k) {
     float *to = stage->eigenvalue + bin * stage->modes;
     for (size_t i = 0; i < stage->modes && i < k; i++)
         to[i] = (float)fmin(scratch->d[i], (double)FLT_MAX);
 }
 
-/* Dominant modes in place of loading; returns the share. */
+/* Uses dominant modes instead of loading; returns the share of a source's power that P shows. */
 static double reject(const mvdr_stage *stage, const mvdr_eigenspectrum *eigen, size_t modes,
                      mvdr_view *view, mvdr_load *load, mvdr_scratch *scratch) {
     const double noise = mvdr_noise_of(eigen, modes);
@@ -165,7 +167,7 @@ static double reject(const mvdr_stage *stage, const mvdr_eigenspectrum *eigen, s
     return mvdr_modes_share(eigen, modes);
 }
 
-/* The view of what is about to be solved. */
+/* Begins the view of a solution. */
 static mvdr_view *begin_view(mvdr_stage *stage, size_t bin, const looks *looks) {
     const sonar_mvdr_spec *spec = &stage->spec;
     mvdr_view *view = &stage->bin[bin].view;
@@ -187,7 +189,8 @@ unsigned mvdr_end_view(const mvdr_stage *stage, mvdr_view *view, const mvdr_load
     return flags_of(stage, load, share);
 }
 
-/* Notes delta, level, sources and modes in info, and the eigenvalues; returns flags. */
+/* Loads the matrix from all its eigenvalues. Notes delta, level, sources and modes in info, and the
+ * eigenvalues; returns flags. */
 static unsigned process(mvdr_stage *stage, size_t bin, const looks *looks, mvdr_scratch *scratch,
                         float *info) {
     const sonar_mvdr_spec *spec = &stage->spec;
@@ -221,8 +224,8 @@ static unsigned process(mvdr_stage *stage, size_t bin, const looks *looks, mvdr_
 
 /* ---- without all eigenvalues ----------------------------------------------------------------- */
 
-/* The sums of mvdr_level over all eigenvalues are delta tr A^-1 and delta^2 |A^-1|^2 less than the
- * order, A being the loaded matrix. */
+/* The level from tr A^-1 (`first`) and |A^-1|^2 (`second`) of the loaded matrix A: the sums in
+ * mvdr_level are the order minus delta tr A^-1, and the order minus delta^2 |A^-1|^2. */
 static double level_of(const mvdr_stage *stage, const mvdr_view *view, const looks *looks,
                        double first, double second) {
     const double m = (double)view->m, sum = fmax(m - view->delta * first, 0);
@@ -230,8 +233,8 @@ static double level_of(const mvdr_stage *stage, const mvdr_view *view, const loo
                          looks->effective);
 }
 
-/* The level follows from tr A^-1 and |A^-1|^2. The diagonal of A^-1 gives the trace, and bounds of
- * the norm, whose part is small. The norm itself is computed only if the bounds are too wide. */
+/* The level by the inverse factor. The diagonal of A^-1 gives its trace and bounds of its norm,
+ * which contributes little. The norm itself is computed only if the bounds are too wide. */
 static double level_by_inverse(const mvdr_stage *stage, const mvdr_view *view, const looks *looks,
                                mvdr_scratch *scratch) {
     double first, second;
@@ -244,8 +247,8 @@ static double level_by_inverse(const mvdr_stage *stage, const mvdr_view *view, c
                           mvdr_inverse_energy(scratch->inverse, view->m));
 }
 
-/* The noise rule's loading by the eigenvalues in the middle, of the matrix reduced to scratch->d
- * and e. */
+/* The loading by the noise rule from the median eigenvalue, of the matrix reduced to scratch->d and
+ * e. False if all eigenvalues are needed. */
 static bool load_by_median(const mvdr_stage *stage, const looks *looks, double trace,
                            double snapshots, mvdr_load *load, mvdr_scratch *scratch) {
     const size_t m = looks->order;
@@ -259,7 +262,7 @@ static bool load_by_median(const mvdr_stage *stage, const looks *looks, double t
     return mvdr_loading_by_median(&stage->spec, trace, median, stage->rows.n, snapshots, load);
 }
 
-/* The end of both routes without all eigenvalues. False where rounding hides the level. */
+/* Ends a route without all eigenvalues. False if rounding hides the level. */
 static bool end_without(const mvdr_stage *stage, mvdr_view *view, const looks *looks, double trace,
                         const mvdr_load *load, double share, float *info, unsigned *flags) {
     const double each = (double)stage->shape.each;
@@ -272,8 +275,8 @@ static bool end_without(const mvdr_stage *stage, mvdr_view *view, const looks *l
 
 /* ---- routes ---------------------------------------------------------------------------------- */
 
-/* A route of route.h: the bin's view and info from its matrix in scratch->a. False where it would
- * be inaccurate. */
+/* A route of route.h: sets the bin's view and info from its matrix in scratch->a. False if the
+ * result would be inaccurate. */
 typedef bool take_route(mvdr_stage *stage, size_t bin, const looks *looks, mvdr_scratch *scratch,
                         float *info, unsigned *flags);
 
@@ -306,7 +309,7 @@ static bool by_median(mvdr_stage *stage, size_t bin, const looks *looks, mvdr_sc
     return end_without(stage, view, looks, trace, &load, share, info, flags);
 }
 
-/* All eigenvalues, and eigenvectors in stages that have them. */
+/* Finds all eigenvalues, and eigenvectors in stages that use them. */
 static bool by_eigenvalues(mvdr_stage *stage, size_t bin, const looks *looks, mvdr_scratch *scratch,
                            float *info, unsigned *flags) {
     const mvdr_sweeps sweeps =
@@ -324,7 +327,7 @@ static take_route *const ROUTES[] = {[MVDR_ROUTE_JACOBI] = by_eigenvalues,
                                      [MVDR_ROUTE_MEDIAN] = by_median,
                                      [MVDR_ROUTE_EIGENVALUES] = by_eigenvalues};
 
-/* That of a bin whose inverse is not updated. */
+/* The route of a bin whose inverse is not updated. */
 static mvdr_route_id route_of(const mvdr_stage *stage, const looks *looks) {
     const sonar_mvdr_spec *spec = &stage->spec;
     mvdr_problem problem = mvdr_problem_of(spec, &stage->wants, MVDR_ON_CPU);
@@ -334,7 +337,7 @@ static mvdr_route_id route_of(const mvdr_stage *stage, const looks *looks) {
     return mvdr_route_of(&problem, MVDR_ON_CPU, &stage->choices);
 }
 
-/* ---- all of it ------------------------------------------------------------------------------- */
+/* ---- a bin ----------------------------------------------------------------------------------- */
 
 void mvdr_solve(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
     if (!stage->slides || !mvdr_inverse_solve(stage, bin, scratch))

@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * How many sources the eigenvalues of a sample covariance tell of. All rules ask of each number K
- * how far the eigenvalues beyond the K largest are from those of white noise alone, and add what K
- * sources cost.
+ * Counts the sources in the eigenvalues of a sample covariance. For each number K, a rule measures
+ * how much the eigenvalues beyond the K largest differ from those of white noise, and adds a
+ * penalty for K sources. The K with the least sum is the result.
  *
  * `mdl` (Wax and Kailath, IEEE Trans. ASSP 33, 1985) compares the geometric with the arithmetic
  * mean of p - K eigenvalues from N snapshots:
  *
  *     (beta/2) N (p - K) ln(arithmetic/geometric) + v/2 ln N,   v = K (2p - K)
  *
- * From fewer snapshots L than sensors n the data matrix is taken the other way round, p = L of N =
- * n: noise alone looks the same from either side. `random_matrix` (Nadakuditi and Edelman, IEEE
- * Trans. SP 56, 2008) knows what the second moment of the eigenvalues is for any n and L,
+ * With fewer snapshots L than sensors n, sensors and snapshots change places, p = L and N = n: the
+ * nonzero eigenvalues of noise are the same. `random_matrix` (Nadakuditi and Edelman, IEEE Trans.
+ * SP 56, 2008) compares the second moment of the eigenvalues with its expected value for any n and
+ * L,
  *
  *     t = n ((n - K) sum_{i>K} d_i^2 / (sum_{i>K} d_i)^2 - (1 + n/L)) - (2/beta - 1) n/L
  *     beta/4 (L/n)^2 t^2 + 2 (K + 1)
  *
- * L may be effective: weights w_l that fade have the second moment of L = 1/sum w_l^2 equal ones.
- * Data are complex, beta = 2. Forward-backward averages of L snapshots are as good as 2 L real
- * ones: beta = 1, v = K (2p - K + 1)/2 (Xu, Roy and Kailath, IEEE Trans. SP 42, 1994).
+ * L may be effective: weights w_l that fade give the second moment of L = 1/sum w_l^2 equal ones.
+ * Data are complex, beta = 2. Forward-backward averages of L snapshots are equivalent to 2 L real
+ * snapshots: beta = 1, v = K (2p - K + 1)/2 (Xu, Roy and Kailath, IEEE Trans. SP 42, 1994).
  */
 #ifndef SONAR_MVDR_JACOBI_SOURCES_H
 #define SONAR_MVDR_JACOBI_SOURCES_H
@@ -26,7 +27,7 @@
 #include "mvdr_jacobi/level.h"
 #include "sonar/stages.h"
 
-/* Eigenvalues d, `snapshots` L, twice that with forward-backward averaging. */
+/* Eigenvalues d and `snapshots` L, twice L with forward-backward averaging. */
 typedef struct mvdr_eigenspectrum {
     const double *d; /* the k largest, in falling order; the other n - k are zero */
     size_t k, n;
@@ -34,7 +35,7 @@ typedef struct mvdr_eigenspectrum {
     bool real; /* forward-backward */
 } mvdr_eigenspectrum;
 
-/* Moments of the eigenvalues from the one after the K largest on. */
+/* Sums over the eigenvalues beyond the K largest: d, d^2, ln d. */
 typedef struct mvdr_rest {
     double sum, squares, logs;
 } mvdr_rest;
@@ -59,7 +60,8 @@ MVDR_BOTH static inline double mvdr_count_by_likelihood(const mvdr_eigenspectrum
     return (l->real ? 0.5 : 1) * snapshots * misfit + parameters * 0.5 * log(snapshots);
 }
 
-/* At most one less than there are eigenvalues or snapshots: some noise has to be left. */
+/* The number of sources: less than the number of eigenvalues and of snapshots, so that some noise
+ * is left. */
 MVDR_BOTH static inline size_t mvdr_count_sources(sonar_source_count rule,
                                                   const mvdr_eigenspectrum *l) {
     const double snapshots = l->snapshots > 1 ? l->snapshots : 1;

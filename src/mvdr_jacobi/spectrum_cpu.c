@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The spectrum of a bin, eight directions at a time and one per vector lane. */
+/* The spectrum of a bin, eight directions at a time, one in each vector lane. */
 #include "mvdr_jacobi/internal.h"
 
 #include <float.h>
@@ -26,7 +26,7 @@ unsigned mvdr_spectrum_power(const mvdr_view *view, bool corrected, const double
 void mvdr_powers(const mvdr_view *view, bool corrected, const double *norm, const double *s,
                  float *power) {
     for (size_t lane = 0; lane < MVDR_LANES; lane++) {
-        const double least = 4 * DBL_EPSILON * norm[lane]; /* what a difference can be */
+        const double least = 4 * DBL_EPSILON * norm[lane]; /* rounding of the difference */
         const double rest = view->left ? fmax(norm[lane] - s[lane], least) : view->delta * s[lane];
         const double inside = view->left ? s[lane] : fmax(norm[lane] - rest, 0);
         const double p = view->level / rest * (corrected ? inside : 1) + view->base;
@@ -34,9 +34,10 @@ void mvdr_powers(const mvdr_view *view, bool corrected, const double *norm, cons
     }
 }
 
-/* ---- v of a bin's directions ----------------------------------------------------------------- */
+/* ---- the vectors v of a bin's directions ----------------------------------------------------- */
 
-/* The projections on the columns that count, weighted; rows beyond are zero. */
+/* Copies the weighted projections on the valid columns to scratch->z, and zeros to the rows
+ * beyond. */
 static void take_projections(const mvdr_view *view, const double *project, mvdr_scratch *scratch) {
     for (size_t i = 0; i < view->m; i++) {
         const double *from = project + scratch->column[i] * STEP;
@@ -54,7 +55,7 @@ static void take_steering(const mvdr_view *view, mvdr_scratch *scratch) {
     memset(scratch->z + view->m * STEP, 0, (padded - view->m) * STEP * sizeof *scratch->z);
 }
 
-/* The columns' products with the steering vectors in scratch, to scratch->project. */
+/* Computes the columns' products with the steering vectors in scratch, to scratch->project. */
 static void project(const mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
     const mvdr_view *view = &stage->bin[bin].view;
     for (size_t i = 0; i < view->m; i += 2) {
@@ -66,7 +67,7 @@ static void project(const mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) 
     }
 }
 
-/* At directions that nothing is kept of. */
+/* Makes v and |a|^2 for directions whose projections are not kept. */
 static void look_from(mvdr_stage *stage, size_t bin, const uint64_t *turns, mvdr_scratch *scratch,
                       double norm[MVDR_LANES]) {
     const mvdr_view *view = &stage->bin[bin].view;
@@ -118,9 +119,9 @@ void mvdr_spectrum(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
     stage->info[bin * SONAR_MVDR_INFO_FIELDS + SONAR_MVDR_LIMITED] = (float)limited;
 }
 
-/* Products with the points are made for these windows alone: kept from window to window, as those
- * with the directions are, they would take ranges times as much memory and as much time in windows
- * that are not wanted. */
+/* The projections on the points are not kept from window to window, as those on the directions are.
+ * They would take as many times more memory as there are ranges, and time in windows that do not
+ * want the near field. */
 void mvdr_spectrum_near(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
     for (size_t p = 0; p < stage->near_points; p += MVDR_LANES)
         spectrum_from(stage, bin, stage->rows.near + p * stage->spec.sensors, scratch,

@@ -6,14 +6,14 @@
 
 enum {
     LANES = 8,
-    /* Offsets of the table, and those one bin below them. */
+    /* offsets of the table, and the same offsets one bin lower */
     OFFSETS = SONAR_MVDR_TONE_ANGLES + SONAR_MVDR_TONE_STEPS,
     BLOCKS = (OFFSETS + LANES - 1) / LANES
 };
 typedef double lanes __attribute__((vector_size(LANES * sizeof(double))));
 
-/* Transform of the window function about its middle, at the offsets first to first + LANES - 1 from
- * the tone. The cosines are turned from sample to sample: calling cos for each took most of a
+/* The window function's transform about its middle, at LANES offsets from `first` on. The cosines
+ * are rotated from sample to sample: calling cos for each took most of the time of a
  * configuration's check. */
 static void transform(const double *window, size_t n, size_t first, double at[LANES]) {
     lanes re, im, turn_re, turn_im, sum = {0};
@@ -35,7 +35,8 @@ static void transform(const double *window, size_t n, size_t first, double at[LA
         at[i] = sum[i];
 }
 
-/* The angle of (W(o), W(o - 1)) turns on with o as long as the ratio names one offset only. */
+/* Finds the range of offsets around 0 where the angle of (W(o), W(o - 1)) grows with o by less than
+ * half a turn. There the ratio determines the offset. */
 static void find_reach(sonar_mvdr_tones *tones) {
     const float *angle = tones->angle;
     const float least = 1e-5f, half_turn = 3.14f;

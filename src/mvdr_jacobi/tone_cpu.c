@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Finds the tone that dominates a bin (tone.h). Each snapshot's products of neighbouring bins are
- * summed over the sensors once, when it comes; what is kept are three numbers a bin. */
+/* Finds the tone that dominates a bin (tone.h). The products of neighbouring bins are summed over
+ * the sensors once, when a snapshot arrives. Three numbers are kept for each snapshot and bin, or
+ * with forgetting for each bin. */
 #include "mvdr_jacobi/internal.h"
 
 #include <math.h>
 
-/* Adds another sensor's. */
+/* Adds the products of a sensor. */
 static void add(mvdr_pair *p, double xr, double xi, double yr, double yi) {
     p->lower += xr * xr + xi * xi;
     p->upper += yr * yr + yi * yi;
     p->cross -= xr * yr + xi * yi;
 }
 
-/* Over the used sensors; not finite if a sample is not. */
 mvdr_pair mvdr_pair_of(const mvdr_stage *stage, const sonar_c32 *x, const sonar_c32 *y) {
     mvdr_pair p = {0, 0, 0};
     for (size_t s = 0; s < stage->spec.sensors; s++)
@@ -50,9 +50,9 @@ mvdr_pair mvdr_pair_in_ring(const mvdr_stage *stage, size_t slot, size_t bin) {
     return p;
 }
 
-/* Sums over other sensors say nothing of these: a block's are made of its snapshots again, and
- * whether there is a tone is decided as at the start. Those that forget go on: what is old fades,
- * and from nothing the frequency would be unknown for as long. */
+/* After a change of the mask the sums belong to other sensors. Those of a block are computed again
+ * from its snapshots, and the detection of the bin's tone starts again. With forgetting the old
+ * sums are kept, since they fade, and without them the frequency would be unknown for a while. */
 static void restart(mvdr_stage *stage, size_t bin) {
     mvdr_bin *state = &stage->bin[bin];
     for (size_t slot = 0; slot < stage->filled && bin + 1 < stage->spec.bins; slot++)
@@ -72,7 +72,7 @@ void mvdr_tone_accumulate(mvdr_stage *stage, size_t bin) {
             mvdr_pair_of(stage, mvdr_arrival(stage, i, bin), mvdr_arrival(stage, i, bin + 1)));
 }
 
-/* Sum of the products of bin and bin + 1 and the number of its snapshots; up to a factor. */
+/* Sum of the products of bin and bin + 1, up to a factor, and the number of snapshots in it. */
 static mvdr_pair products_of(const mvdr_stage *stage, size_t bin, double *snapshots) {
     size_t bins = stage->spec.bins, length = stage->spec.snapshots, count = 0;
     double alpha = stage->spec.alpha;

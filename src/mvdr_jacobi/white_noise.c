@@ -36,7 +36,7 @@ SONAR_MULTIARCH static void add_up(const double *energies, const double *lambda,
     *sums = (lane_sums){first, second, third, through};
 }
 
-/* q_i from |a^H v|^2/(d + delta) or its like, and what is left of |a|^2 as one row more. */
+/* q_i from the squares of F's rows. One more row gets the rest of |a|^2 in snapshot space. */
 static void find_shares(const mvdr_view *view, const double *norm, double *energies) {
     double left[MVDR_LANES];
     memcpy(left, norm, sizeof left);

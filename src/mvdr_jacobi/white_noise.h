@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * A limit on the white noise gain (Cox, Zeskind and Owen, IEEE Trans. ASSP 35, 1987). Weights w
- * that pass a plane wave as it is, w^H a = 1, let through w^H w of the noise that each sensor has
- * by itself: their gain against it is 1/(w^H w), at most |a|^2, that of equal weights. Where MVDR's
- * has less than a share of that, its direction gets more loading, the least that makes up for it:
+ * that pass a plane wave unchanged, w^H a = 1, multiply the noise that is independent in each
+ * sensor by w^H w. Their gain against this noise is 1/(w^H w), at most |a|^2, the gain of equal
+ * weights. Where the gain of MVDR is below a share of |a|^2, the direction gets additional loading
+ * mu, the least that restores this share:
  *
  *     A = R + delta I,  eigenvalues lambda_i,  q_i = |u_i^H a|^2
  *     w = (A + mu I)^-1 a / s_1,   s_k(mu) = a^H (A + mu I)^-k a = sum_i q_i / (lambda_i + mu)^k
  *     gain = s_1^2 / s_2           grows with mu, from MVDR's to |a|^2
  *     P = w^H A w                  = sum_i q_i lambda_i / (lambda_i + mu)^2 / s_1^2
  *
- * P is what these weights let through of R and of delta, with mu = 0 MVDR's.
+ * P is the power that these weights pass, of R and of delta; with mu = 0 it is the P of MVDR.
  */
 #ifndef SONAR_MVDR_JACOBI_WHITE_NOISE_H
 #define SONAR_MVDR_JACOBI_WHITE_NOISE_H
@@ -27,18 +28,19 @@ typedef struct mvdr_gain_sums {
     double through;              /* sum q_i lambda_i / (lambda_i + mu)^2 */
 } mvdr_gain_sums;
 
-/* The search for mu. Of root(gain/wanted) - 1, which is nearly straight, Newton's steps; bisection
- * on a scale of decades where one leaves the interval or brings little. */
+/* The search for mu: Newton's method on sqrt(gain/wanted) - 1, which is nearly linear in mu. Where
+ * a step leaves the interval or gains little, bisection on a logarithmic scale. */
 typedef struct mvdr_gain_search {
     double mu;
-    double low, high; /* too little gain at low, enough at high */
-    double least;     /* eigenvalue */
-    double miss;      /* of the last step */
+    double low, high; /* the gain is too small at low, sufficient at high */
+    double least;     /* least eigenvalue */
+    double miss;      /* of the last step: |sqrt(gain/wanted) - 1| */
     bool found;
 } mvdr_gain_search;
 
-/* `share` of |a|^2 is wanted, in (0, 1). By Kantorovich's inequality any a has that gain once the
- * condition number k is such that 4 k / (1 + k)^2 = share. */
+/* Begins a search for a gain of `share` of |a|^2, in (0, 1). By Kantorovich's inequality any a has
+ * this gain if the condition number k satisfies 4 k / (1 + k)^2 = share. This gives the upper end
+ * of the interval. */
 MVDR_BOTH static inline mvdr_gain_search mvdr_gain_begin(double share, double least, double most) {
     const double k = (2 - share + 2 * sqrt(1 - share)) / share;
     const double enough = (most - k * least) / (k - 1);
@@ -46,8 +48,8 @@ MVDR_BOTH static inline mvdr_gain_search mvdr_gain_begin(double share, double le
     return search;
 }
 
-/* Judges the sums at search->mu, and picks the next one unless that is it. At mu = 0 enough is as
- * good as just enough. */
+/* Checks the gain at search->mu, and chooses the next mu unless it is found. At mu = 0 any
+ * sufficient gain is accepted. */
 MVDR_BOTH static inline void mvdr_gain_step(mvdr_gain_search *search, mvdr_gain_sums sums,
                                             double wanted) {
     const double size = sqrt(sums.second * wanted);
