@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* New snapshots on the GPU: the ring that holds a block's, and the covariance that forgets. */
+/* New snapshots on the GPU: the ring of a block's snapshots, and the covariance. */
 #ifndef SONAR_MVDR_JACOBI_ARRIVE_CUDA_CUH
 #define SONAR_MVDR_JACOBI_ARRIVE_CUDA_CUH
 
@@ -7,9 +7,9 @@
 
 namespace mvdr {
 
-/* Notes which new snapshots are finite and stores those from `skip` on. One block of threads a bin
- * and arrival. */
-__global__ void take(view v, arrivals in, uint32_t skip) {
+/* Notes which new snapshots are finite, and stores those from `skip` on. One block of threads for
+ * each bin and new snapshot. */
+__global__ void store_arrivals(view v, arrivals in, uint32_t skip) {
     constexpr uint32_t AT_ONCE = 4; /* loads in flight */
     const uint32_t bin = blockIdx.x;
     const size_t sensors = v.spec.sensors;
@@ -42,16 +42,15 @@ __global__ void take(view v, arrivals in, uint32_t skip) {
     }
 }
 
-/* Advances the ring by the snapshots that were taken, after all kernels that need their places. One
- * thread. */
-__global__ void move_on(view v, uint32_t count) {
+/* Advances the ring by the new snapshots, after all kernels that use their places. One thread. */
+__global__ void advance_ring(view v, uint32_t count) {
     v.ring->next = (uint32_t)(((uint64_t)v.ring->next + count) % v.length);
     v.ring->filled = (uint32_t)min((uint64_t)v.ring->filled + count, (uint64_t)v.length);
 }
 
 /* ---- sensor space ---------------------------------------------------------------------------- */
 
-/* Notes which new snapshots are finite. One block of threads a bin and arrival. */
+/* Notes which new snapshots are finite. One block of threads for each bin and new snapshot. */
 __global__ void inspect(view v, arrivals in) {
     const uint32_t bin = blockIdx.x;
     for (uint32_t i = blockIdx.y; i < in.count; i += gridDim.y) {
@@ -65,16 +64,16 @@ __global__ void inspect(view v, arrivals in) {
     }
 }
 
-/* sum + rest += x y, a product of float32 numbers, which float64 holds without rounding. What a sum
- * is rounded by goes to the rest (Neumaier 1974), so that a snapshot is taken out as it was put in,
- * however loud it was. */
+/* sum + rest += x y. The product of float32 numbers is exact in float64. The rounding error of the
+ * sum is added to the rest (Neumaier 1974), so that a snapshot is subtracted exactly as it was
+ * added, however loud it was. */
 __device__ inline void add_exactly(double &sum, double &rest, double x, double y) {
     const double more = x * y, total = sum + more, taken = total - sum;
     rest += (sum - (total - taken)) + (more - taken);
     sum = total;
 }
 
-/* +- x y^H */
+/* Adds x y^*. */
 __device__ inline void add_exactly(complex64 &sum, complex64 &rest, complex64 x, complex64 y) {
     add_exactly(sum.re, rest.re, x.re, y.re);
     add_exactly(sum.re, rest.re, x.im, y.im);
@@ -82,8 +81,9 @@ __device__ inline void add_exactly(complex64 &sum, complex64 &rest, complex64 x,
     add_exactly(sum.im, rest.im, -x.re, y.im);
 }
 
-/* Before the ring takes the new snapshots from `skip` on: the lower triangle of sum x x^H over all
- * sensors gains them and loses those in their places. Grid: columns, bins. */
+/* Updates the sum of x x^H over all sensors, its lower triangle: adds the new snapshots from `skip`
+ * on, and subtracts the old ones in their places. Before the ring stores the new ones. Grid:
+ * columns, bins. */
 __global__ void slide_sums(view v, arrivals in, uint32_t skip) {
     const uint32_t bin = blockIdx.y, sensors = (uint32_t)v.spec.sensors;
     const uint8_t *fresh = v.fresh + bin * v.spec.max_new,
@@ -109,7 +109,7 @@ __global__ void slide_sums(view v, arrivals in, uint32_t skip) {
 
 /* ---- forgetting ------------------------------------------------------------------------------ */
 
-/* R <- alpha R + (1 - alpha) x x^H for every new snapshot, its lower triangle over all sensors.
+/* R <- alpha R + (1 - alpha) x x^H for every new snapshot: the lower triangle over all sensors.
  * Grid: columns, bins. */
 __global__ void forget_sums(view v, arrivals in) {
     const uint32_t bin = blockIdx.y, sensors = (uint32_t)v.spec.sensors;
@@ -131,7 +131,7 @@ __global__ void forget_sums(view v, arrivals in) {
     }
 }
 
-/* Forgetting: counts the snapshots that have been accepted. A thread a bin. */
+/* Forgetting: counts the accepted snapshots. A thread for each bin. */
 __global__ void count_seen(view v, uint32_t count) {
     const uint32_t bin = blockIdx.x * blockDim.x + threadIdx.x;
     if (bin >= v.spec.bins)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What the MVDR's kernels share: complex numbers, sums over lanes and blocks, shared memory handed
- * out piece by piece, and a warp's matrix product in float64. Every sum has one order, which
- * depends on the sizes alone. */
+/* Functions that the MVDR's kernels share: complex numbers, sums over lanes and thread blocks,
+ * allocation of shared memory, and a warp's matrix product in float64. Every sum has a fixed order,
+ * which depends only on the sizes. */
 #ifndef SONAR_MVDR_JACOBI_BLOCK_CUDA_CUH
 #define SONAR_MVDR_JACOBI_BLOCK_CUDA_CUH
 
@@ -48,8 +48,8 @@ __device__ inline unsigned warps() {
 
 /* ---- sums ------------------------------------------------------------------------------------ */
 
-/* Sum over groups of `lanes` (a power of two) neighbours; all of them get it. The whole warp calls.
- */
+/* The sum over groups of `lanes` (a power of two) neighbouring lanes; all of them get it. The whole
+ * warp calls. */
 __device__ inline double sum_lanes(double value, unsigned lanes = WARP) {
     for (unsigned offset = lanes / 2; offset; offset /= 2)
         value += __shfl_xor_sync(ALL_LANES, value, offset);
@@ -60,8 +60,8 @@ __device__ inline complex64 sum_lanes(complex64 value) {
     return {sum_lanes(value.re), sum_lanes(value.im)};
 }
 
-/* Of 2 HALF values, the sum of the i-th over the warp to lane i: with every exchange a lane has
- * half as many left to add up. The whole warp calls. */
+/* Sums each of 2 HALF values over the warp; lane i gets the sum of value i. Each exchange halves
+ * the number of values that a lane still adds. The whole warp calls. */
 template <unsigned HALF = WARP / 2>
 __device__ inline complex64 sum_to_lanes(complex64 (&value)[WARP]) {
     const bool upper = lane() & HALF;
@@ -78,7 +78,7 @@ __device__ inline complex64 sum_to_lanes(complex64 (&value)[WARP]) {
         return value[0];
 }
 
-/* Sum over the block; all threads call, and all get it. */
+/* The sum over the thread block. All threads call and get it. */
 __device__ inline double block_sum(double value) {
     __shared__ double part[MOST_WARPS];
     value = sum_lanes(value);
@@ -107,12 +107,12 @@ __device__ inline double block_max(double value) {
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* Shared memory, handed out piece by piece. */
+/* Shared memory that is allocated piece by piece. */
 struct arena {
     unsigned char *at;
     size_t left;
 
-    /* Room for `count` elements, or `otherwise`, in global memory, where there is too little. */
+    /* Memory for `count` elements, or `otherwise` if too little is left. */
     template <typename X> __device__ X *take(size_t count, X *otherwise) {
         size_t bytes = (count * sizeof(X) + 15) / 16 * 16;
         if (bytes > left)
@@ -177,7 +177,7 @@ __device__ inline void multiply(double c[4], const double a[4], const double b[2
 #endif
 }
 
-/* The same for complex numbers, the real and the imaginary parts apart. */
+/* The same for complex numbers, with separate real and imaginary parts. */
 struct fragment_a {
     double re[4], im[4];
 };
@@ -196,7 +196,7 @@ __device__ inline void multiply(fragment_c &c, const fragment_a &a, const fragme
     multiply(c.re, a.im, minus);
 }
 
-/* Where a lane's elements of the fragments lie. */
+/* The rows and columns of a lane's elements of the fragments. */
 __device__ inline unsigned a_row(unsigned i) {
     return lane() / 4 + 8 * (i % 2);
 }

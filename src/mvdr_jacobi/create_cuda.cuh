@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Makes and frees the GPU's MVDR stage: all of its memory, and cuSOLVER where that was chosen. */
+/* Creates and destroys the GPU's MVDR stage: all of its memory, and cuSOLVER if it is chosen. */
 #ifndef SONAR_MVDR_JACOBI_CREATE_CUDA_CUH
 #define SONAR_MVDR_JACOBI_CREATE_CUDA_CUH
 
@@ -57,7 +57,7 @@ inline sonar_code make_arrays(mvdr_stage *stage, const mvdr_device *s, sonar_err
     return code;
 }
 
-/* What refers to the arrays under other names. */
+/* Sets the members that refer to arrays of other members. */
 inline void share_arrays(mvdr_stage *stage, const mvdr_device *s) {
     mvdr::view *v = &stage->view;
     mvdr::points *grid = &stage->grid;
@@ -88,7 +88,7 @@ inline sonar_code check_spec(const sonar_mvdr_spec *spec, sonar_error *err) {
     return SONAR_OK;
 }
 
-/* The constants of the kernels' view. */
+/* Sets the constants of the kernels' view. */
 inline void set_view(mvdr_stage *stage, const sonar_mvdr_spec *spec) {
     mvdr::view *v = &stage->view;
     const mvdr_shape *shape = &stage->shape;
@@ -140,7 +140,7 @@ inline sonar_code prepare(mvdr_stage *stage, sonar_error *err) {
     return code;
 }
 
-/* Where cuSOLVER is wanted and cannot be had, Jacobi's method finds eigenvectors. */
+/* Opens cuSOLVER if it is wanted. If it cannot be used, Jacobi's method finds eigenvectors. */
 inline void choose_library(mvdr_stage *stage, const sonar_host *host) {
     mvdr::view *v = &stage->view;
     if (!mvdr_takes_library(&v->spec, &stage->choices))

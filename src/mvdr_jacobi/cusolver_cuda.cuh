@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * cuSOLVER's batched eigensolver as another way to eigenvectors. The library is loaded only if this
- * way is wanted, so that the plugin also runs without it.
+ * cuSOLVER's batched eigensolver, an alternative to Jacobi's method. The library is loaded only if
+ * it is used, so that the plugin also runs without it.
  */
 #ifndef SONAR_MVDR_JACOBI_CUSOLVER_CUDA_CUH
 #define SONAR_MVDR_JACOBI_CUSOLVER_CUDA_CUH
@@ -21,8 +21,8 @@ static const char *const cusolver_names[] = {
     "cusolverDnXsyevBatched"};
 constexpr size_t CUSOLVER_NAMES = sizeof cusolver_names / sizeof *cusolver_names;
 
-/* In the order of their names. The batched solver's types are written out, so that the header of an
- * older release serves. */
+/* The functions, in the order of their names. The types of the batched solver are written out, so
+ * that headers of older releases suffice. */
 struct cusolver_functions {
     decltype(&cusolverDnCreate) Create;
     decltype(&cusolverDnDestroy) Destroy;
@@ -40,11 +40,11 @@ struct cusolver_functions {
                                      size_t, int *, int64_t);
 };
 
-/* Of `count` matrices of one order, in place, which are borrowed. */
+/* A solver for `count` matrices of one order, in place. It borrows the matrices' memory. */
 struct cusolver {
     cusolver_functions call;
     cusolverDnHandle_t handle;
-    cusolverDnParams_t params; /* NULL: this way cannot be taken */
+    cusolverDnParams_t params; /* NULL: the solver is closed */
     uint32_t order, count;
     complex64 *matrix; /* [matrix][order][order], then the eigenvectors column by column */
     double *d;         /* [matrix][order] eigenvalues, ascending */
@@ -89,7 +89,7 @@ inline sonar_code cusolver_load(const char *library, cusolver_functions *functio
     return code;
 }
 
-/* Takes all memory. */
+/* Allocates all memory. */
 inline sonar_code cusolver_size(cusolver *s, sonar_error *err) {
     const int64_t n = s->order;
     sonar_code code = sonar_cuda_alloc("mvdr_jacobi", (size_t)s->count * s->order, &s->d, err);
@@ -120,8 +120,8 @@ inline sonar_code cusolver_run(const cusolver *s, cudaStream_t stream, sonar_err
                           "XsyevBatched", err);
 }
 
-/* For large orders the solver waits for its own results, which cannot be recorded: release 12.0.4
- * does so somewhere above 512. */
+/* Whether a call can be recorded in a graph. For large orders the solver waits for its own results,
+ * which cannot be recorded; release 12.0.4 does so somewhere above 512. */
 inline bool cusolver_records(const cusolver *s, cudaStream_t stream) {
     cudaGraph_t graph = NULL;
     if (cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal) != cudaSuccess)
@@ -130,11 +130,11 @@ inline bool cusolver_records(const cusolver *s, cudaStream_t stream) {
     const bool ended = cudaStreamEndCapture(stream, &graph) == cudaSuccess;
     if (graph)
         cudaGraphDestroy(graph);
-    cudaGetLastError(); /* what has been looked at must not be met again by the next call */
+    cudaGetLastError(); /* clears the error, which the next check would find */
     return ran && ended;
 }
 
-/* Loads all there is to load, which must not happen later on. */
+/* Runs the solver once, so that later calls load nothing. */
 inline sonar_code cusolver_warm_up(cusolver *s, sonar_error *err) {
     cudaStream_t stream;
     CUDA_TRY("mvdr_jacobi", cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), err);
@@ -146,7 +146,8 @@ inline sonar_code cusolver_warm_up(cusolver *s, sonar_error *err) {
     return code;
 }
 
-/* s has the matrices, their order and count, and nothing else. After an error s is closed. */
+/* Opens the solver. On entry s has the matrices, their order and count, and nothing else. After an
+ * error s is closed. */
 inline sonar_code cusolver_open(cusolver *s, const char *library, sonar_error *err) {
     sonar_code code = cusolver_load(library, &s->call, err);
     if (!code)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* A bin's eigenvalues and eigenvectors, and what weighs these in the spectrum and in MUSIC. */
+/* A bin's eigenvalues and eigenvectors, and the weights of the eigenvectors in the spectrum and in
+ * MUSIC. */
 #ifndef SONAR_MVDR_JACOBI_DECOMPOSE_CUDA_CUH
 #define SONAR_MVDR_JACOBI_DECOMPOSE_CUDA_CUH
 
@@ -8,15 +9,15 @@
 
 namespace mvdr {
 
-/* Where a bin's eigenvalues are worked out. */
+/* Memory in which a bin's eigenvalues are computed. */
 struct room {
-    matrix a;                   /* without eigenvectors */
-    complex64 *vector[VECTORS]; /* as long as the matrix */
+    matrix a;                   /* empty with eigenvectors */
+    complex64 *vector[VECTORS]; /* each as long as the matrix */
     double *d;
 };
 
-/* In shared memory if there is enough, else in global memory, the matrix in the bin's part of
- * `place`; NULL: no matrix. */
+/* Takes shared memory if there is enough, else global memory. For the matrix that is the bin's part
+ * of `place`; NULL: no matrix. */
 __device__ inline room room_for(const view &v, uint32_t bin, arena shared, complex64 *place) {
     const uint32_t rows = v.order + v.order % 2, ld = odd(rows);
     complex64 *spare = v.vector + (size_t)bin * VECTORS * v.most;
@@ -31,7 +32,7 @@ __device__ inline room room_for(const view &v, uint32_t bin, arena shared, compl
     return r;
 }
 
-/* Into d, of a matrix of trace at most 1. */
+/* Computes the eigenvalues into r.d. The trace of r.a is at most 1. */
 __device__ inline void eigenvalues(const room &r, uint32_t m) {
     double *diagonal = (double *)r.vector[4], *beside2 = diagonal + m;
     tridiagonalise(r.a, m, {{r.vector[0], r.vector[1]}, r.vector[2], r.vector[3]}, diagonal,
@@ -39,8 +40,9 @@ __device__ inline void eigenvalues(const room &r, uint32_t m) {
     bisect(diagonal, beside2, m, 1, r.d);
 }
 
-/* What multiplies the square of each eigenvector's product, from by_column's eigenvalues times
- * unit: 1/(d + delta) in that unit too, or of dominant modes what takes them out of |a|^2. */
+/* Computes the factors of the squared products with the eigenvectors, from by_column's eigenvalues
+ * times unit. With loading a factor is 1/(d + delta), in that unit. With dominant modes it is the
+ * part of |a|^2 to subtract. */
 __device__ inline void weigh_vectors(const view &v, uint32_t bin, uint32_t rows, double unit,
                                      const uint32_t *places, double *by_column) {
     const bin_state &state = v.bin[bin];
@@ -54,9 +56,9 @@ __device__ inline void weigh_vectors(const view &v, uint32_t bin, uint32_t rows,
     }
 }
 
-/* Which eigenvectors span MUSIC's signal subspace, `sources` being asked for, from the eigenvalues
- * in falling order and those of each column times unit; member may be by_column. All threads call.
- */
+/* Chooses the eigenvectors of MUSIC's signal subspace, at most `sources`. d: the eigenvalues in
+ * falling order; by_column: the eigenvalue of each column times unit. member may be by_column. All
+ * threads call. */
 __device__ inline void choose_members(const view &v, uint32_t bin, uint32_t rows, double unit,
                                       size_t sources, const double *d, const uint32_t *places,
                                       const double *by_column, double *member) {
@@ -72,7 +74,7 @@ __device__ inline void choose_members(const view &v, uint32_t bin, uint32_t rows
         v.bin[bin].subspace = (uint32_t)count;
 }
 
-/* How many sources MUSIC asks for. */
+/* The number of sources for MUSIC. */
 __device__ inline size_t music_sources(const view &v, const weights &weights, uint32_t counted) {
     const mvdr_eigenspectrum eigen = eigenspectrum_of(v, nullptr, weights);
     return mvdr_modes_of(&eigen, v.spec.music, counted);
@@ -80,12 +82,12 @@ __device__ inline size_t music_sources(const view &v, const weights &weights, ui
 
 struct outcome {
     uint32_t sweeps;
-    double residual; /* largest relative off-diagonal of the last sweep */
+    double residual; /* largest relative off-diagonal element in the last sweep */
     bool converged;
 };
 
-/* What cuSOLVER or Jacobi's method has found of a bin: its eigenvalues to d, descending, and each
- * column's to by_column, with its place among them. All threads call. */
+/* Reads the result of cuSOLVER or Jacobi's method for a bin: eigenvalues to d, descending; each
+ * column's eigenvalue to by_column, and its index in d to places. All threads call. */
 __device__ inline outcome take_vectors(const view &v, uint32_t bin, double *d, double *by_column,
                                        uint32_t *places) {
     const uint32_t m = v.order;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Eigenvalues without eigenvectors of a Hermitian matrix in float64 by one thread block, in shared
- * memory where the matrix fits: Householder's reduction to a tridiagonal matrix and bisection by
- * Sturm counts, all eigenvalues at once (Golub and Van Loan, 8.3 and 8.4). With vectors:
- * jacobi_cuda.cuh.
+ * Eigenvalues of a Hermitian matrix without eigenvectors, in float64 by one thread block, in shared
+ * memory if the matrix fits: Householder's reduction to a tridiagonal matrix, and bisection by
+ * Sturm counts of all eigenvalues at once (Golub and Van Loan, 8.3 and 8.4). jacobi_cuda.cuh finds
+ * eigenvectors, too.
  */
 #ifndef SONAR_MVDR_JACOBI_EIGEN_CUDA_CUH
 #define SONAR_MVDR_JACOBI_EIGEN_CUDA_CUH
@@ -14,19 +14,19 @@ namespace mvdr {
 
 /* ---- to a tridiagonal matrix ----------------------------------------------------------------- */
 
-/* Vectors of the reduction, each as long as the matrix. The rank-two change A - v w^H - w v^H of a
- * step is made together with the product of the next. */
+/* Vectors of the reduction, each as long as the matrix. A step computes the rank-two change A - v
+ * w^H - w v^H of the step before together with its own product A v. */
 struct reduction {
-    complex64 *v[2]; /* of the step before and of this one, in turns */
+    complex64 *v[2]; /* of the step before and of this one, alternating */
     complex64 *w;    /* of the step before */
     complex64 *p;    /* A v */
 };
 
-/* Columns of a matrix of trace 1/2 to 1 that are shorter than 1e-20 are rounding's, and are left as
- * they are: eigenvalues are wanted to 5e-17, and tau^2 must not overflow. */
+/* The square of the length below which a column counts as rounding error and is not reduced. The
+ * matrix has a trace of 1/2 to 1. Eigenvalues are wanted to 5e-17, and tau^2 must not overflow. */
 constexpr double LEAST_COLUMN2 = 1e-40;
 
-/* How a Householder vector v follows from a column x: v = x + lead e_1, and H = I - tau v v^H. */
+/* The Householder vector of a column x: v = x + lead e_1, and H = I - tau v v^H. */
 struct householder {
     complex64 lead;
     double tau; /* 0: there is nothing to eliminate */
@@ -42,7 +42,8 @@ __device__ inline householder reflect(complex64 first, double norm2) {
     return {{phase.re * norm, phase.im * norm}, 1 / (norm * (norm + size))};
 }
 
-/* w = tau p - (tau^2/2) (v^H p) v from row k on, every warp for itself; returns the factor of v. */
+/* The factor of v in w = tau p - (tau^2/2) (v^H p) v, from row k on. Every warp computes its own
+ * copy. */
 __device__ inline double half_product(const complex64 *v, const complex64 *p, double tau,
                                       uint32_t k, uint32_t m) {
     double sum = 0;
@@ -63,8 +64,8 @@ __device__ inline complex64 change(complex64 a, complex64 v, complex64 w, comple
     return a;
 }
 
-/* Columns k + 1.. of A changed by the step before, and p = A v for this one. Two columns a warp at
- * a time. */
+/* Applies the change of the step before to the columns k + 1.. of A, and computes p = A v for this
+ * step. A warp processes two columns at a time. */
 __device__ inline void change_and_multiply(matrix a, uint32_t m, uint32_t k,
                                            const complex64 *before, const complex64 *w,
                                            const complex64 *v, complex64 *p) {
@@ -92,9 +93,9 @@ __device__ inline void change_and_multiply(matrix a, uint32_t m, uint32_t k,
     }
 }
 
-/* The m x m Hermitian matrix a, both triangles of it, becomes tridiagonal: `diagonal`, and the
- * squares of what is beside it. Every warp works the short vectors out for itself, so that a step
- * has two barriers. Destroys a. */
+/* Reduces the m x m Hermitian matrix a, given by both triangles, to a tridiagonal one: `diagonal`,
+ * and the squares of the elements beside it. Every warp computes the short vectors itself, so that
+ * a step has two barriers. Destroys a. */
 __device__ inline void tridiagonalise(matrix a, uint32_t m, reduction r, double *diagonal,
                                       double *beside2) {
     for (uint32_t i = threadIdx.x; i < m; i += blockDim.x)
@@ -136,16 +137,16 @@ __device__ inline void tridiagonalise(matrix a, uint32_t m, reduction r, double 
 
 /* ---- bisection ------------------------------------------------------------------------------- */
 
-/* How many eigenvalues of the tridiagonal matrix are below x: the changes of sign in the sequence
- * of leading principal minors of T - x I. Scaled by powers of two, which change no sign, to stay in
- * range; the matrix's own elements are at most 1. */
+/* Counts the eigenvalues of the tridiagonal matrix below x: the sign changes in the sequence of
+ * leading principal minors of T - x I. The minors are scaled by powers of two, which change no
+ * sign, to stay in range. The matrix's elements are at most 1. */
 __device__ inline uint32_t count_below(const double *diagonal, const double *beside2, uint32_t m,
                                        double x) {
     constexpr double SMALL = 0x1p-400, TINY = 0x1p-60;
     double before = 1, minor = diagonal[0] - x;
     uint32_t count = 0;
     for (uint32_t i = 0;; i++) {
-        if (minor == 0) /* as if T's element were a little less */
+        if (minor == 0) /* as if an element of T were slightly smaller */
             minor = -TINY * before;
         count += (minor < 0) != (before < 0);
         if (i + 1 == m)
@@ -159,8 +160,9 @@ __device__ inline uint32_t count_below(const double *diagonal, const double *bes
     }
 }
 
-/* The eigenvalues, descending, to within 2^-54 of `most`, which none exceeds; none is negative. A
- * group of lanes an eigenvalue cuts its interval into one part more than there are lanes. */
+/* Finds the eigenvalues, descending, to within 2^-54 of `most`, an upper bound of them; none is
+ * negative. A group of lanes searches one eigenvalue, and cuts its interval into one part more than
+ * it has lanes. */
 __device__ inline void bisect(const double *diagonal, const double *beside2, uint32_t m,
                               double most, double *d) {
     unsigned lanes = WARP;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Triangular factors of a Hermitian matrix A in float64 by one thread block, 32 columns at a time,
- * whose products are made on the tensor cores. L with A = L S L^H, S the signs of the pivots: all
- * positive where A is definite, and then X = L^-H is made along with it, since both follow from one
- * sum over the columns that are done:
+ * Triangular factors of a Hermitian matrix A in float64 by one thread block, 32 columns at a time.
+ * The products are computed on the tensor cores. L satisfies A = L S L^H, where S has the signs of
+ * the pivots. If A is positive definite all signs are positive, and X = L^-H is computed with L,
+ * since both follow from a sum over the finished columns k:
  *
  *     L(i, j) = (A(i, j) - sum_k L(i, k) S_k L(j, k)^H) L(j, j)^-H S_j     below the diagonal
  *     X(i, j) =          - sum_k X(i, k) S_k L(j, k)^H  L(j, j)^-H S_j     above it
  *
- * Of an A that is not definite S is wanted, whose signs are those of the eigenvalues (Sylvester's
- * law of inertia), and of a block on its diagonal X = L^-H S as well. There is no pivoting: a small
- * pivot makes large elements, which cost digits, and is therefore kept from zero.
+ * If A is not definite, S is the result: its signs are those of the eigenvalues (Sylvester's law of
+ * inertia). For a block on the diagonal X = L^-H S is computed, too. There is no pivoting: a small
+ * pivot makes large elements, which cost digits, so pivots are kept away from zero.
  */
 #ifndef SONAR_MVDR_JACOBI_FACTOR_CUDA_CUH
 #define SONAR_MVDR_JACOBI_FACTOR_CUDA_CUH
@@ -20,15 +20,15 @@
 namespace mvdr {
 
 constexpr uint32_t PANEL = 32;     /* columns of a panel */
-constexpr uint32_t TILE_ROWS = 16; /* rows that a warp works on */
+constexpr uint32_t TILE_ROWS = 16; /* rows that a warp processes */
 
-/* Orders are filled up to whole panels, with the identity. */
+/* The order, padded to whole panels. The padding is the identity. */
 __host__ __device__ inline uint32_t padded(uint32_t rows) {
     return (rows + PANEL - 1) / PANEL * PANEL;
 }
 
-/* A square matrix in tiles of eight rows and four columns, each row by row: what a fragment has of
- * one lies side by side in memory, lane by lane. */
+/* A square matrix in tiles of eight rows and four columns, each tile row by row: the elements of a
+ * tile lie in memory in the order of a fragment's lanes. */
 struct tiles {
     complex64 *at;
     uint32_t rows; /* a multiple of eight */
@@ -39,10 +39,10 @@ struct tiles {
 
 /* The diagonal block of a panel, [row][column]. */
 struct corner {
-    complex64 a[PANEL][PANEL + 1]; /* what is left of A; in the end the pivots on the diagonal */
+    complex64 a[PANEL][PANEL + 1]; /* the rest of A; after elimination the pivots on the diagonal */
     union {
         complex64 inverse[PANEL][PANEL + 1]; /* of L(j, j) */
-        /* Until there is one: some columns of S L(j, .)^H, lane by lane as fragments have them. */
+        /* Before that: some columns of S L(j, .)^H, in the order of a fragment's lanes. */
         complex64 right[PANEL / 4][PANEL / 8][WARP];
     };
 };
@@ -82,7 +82,7 @@ struct strip {
     }
 };
 
-/* The sum over columns begin <= k < end of F(row + ., k) S_k F(other + ., k)^H. A warp. */
+/* The sum over columns begin <= k < end of F(row + ., k) S_k F(other + ., k)^H. A warp calls. */
 __device__ inline strip products(tiles f, const double *sign, uint32_t row, uint32_t other,
                                  uint32_t begin, uint32_t end) {
     strip sum = {};
@@ -98,17 +98,18 @@ __device__ inline strip products(tiles f, const double *sign, uint32_t row, uint
 
 /* ---- the diagonal block ---------------------------------------------------------------------- */
 
-/* least > 0: pivots under it are rounding's. least < 0: they may be negative, but no nearer to zero
- * than that, as if the matrix's element were a little other. */
+/* Pivot j, limited. least > 0: smaller pivots are rounding errors, and become `least`. least < 0:
+ * pivots may be negative, but are moved away from zero to -least in magnitude, as if the matrix had
+ * a slightly different element. */
 __device__ inline double pivot_of(const corner &c, uint32_t j, double least) {
     const double pivot = c.a[j][j].re;
     return least > 0 ? fmax(pivot, least) : copysign(fmax(fabs(pivot), -least), pivot);
 }
 
-/* Gauss's elimination of the block, its lower triangle, and of the identity beside it, which
- * becomes L^-1. A pivot's row and column are only read in its step, so that a step needs one
- * barrier. With both triangles the block would not stay Hermitian after a small pivot. */
-__device__ inline void eliminate(corner &c, double least) {
+/* Gaussian elimination of the block's lower triangle and of the identity beside it, which becomes
+ * L^-1. A step only reads the pivot's row and column, so that it needs one barrier. If both
+ * triangles were used, the block would not stay Hermitian after a small pivot. */
+__device__ inline void eliminate_corner(corner &c, double least) {
     for (uint32_t at = threadIdx.x; at < PANEL * PANEL; at += blockDim.x)
         c.inverse[at / PANEL][at % PANEL] = {at / PANEL == at % PANEL ? 1.0 : 0.0, 0};
     __syncthreads();
@@ -137,14 +138,14 @@ __device__ inline void eliminate(corner &c, double least) {
     __syncthreads();
 }
 
-/* Of a Hermitian matrix: how many eigenvalues are negative, and the logarithm of the determinant's
+/* The number of negative eigenvalues of a Hermitian matrix, and the logarithm of its determinant's
  * magnitude. */
 struct inertia {
     uint32_t negative;
     double logarithm;
 };
 
-/* That of a panel's block, added. Every warp for itself. */
+/* Adds the inertia of a panel's diagonal block. Every warp computes its own copy of the sum. */
 __device__ inline void add_pivots(inertia &sum, const corner &c, double least) {
     const double pivot = pivot_of(c, lane(), least);
     sum.negative += __popc(__ballot_sync(ALL_LANES, pivot < 0));
@@ -153,7 +154,7 @@ __device__ inline void add_pivots(inertia &sum, const corner &c, double least) {
 
 /* ---- panels ---------------------------------------------------------------------------------- */
 
-/* Columns k.. of S F(first + ., .)^H to where all warps read them. All threads call. */
+/* Copies PANEL columns from k on of S F(first + ., .)^H to shared memory. All threads call. */
 __device__ inline void share_rows(tiles f, const double *sign, uint32_t first, uint32_t k,
                                   corner &c) {
     __syncthreads();
@@ -168,7 +169,8 @@ __device__ inline void share_rows(tiles f, const double *sign, uint32_t first, u
     __syncthreads();
 }
 
-/* Adds the product of 16 rows and a panel's columns from k on with what is shared. A warp. */
+/* Adds the product of a panel's columns from k on of 16 rows with the shared columns. A warp
+ * calls. */
 __device__ inline void add_products(strip &sum, tiles f, uint32_t row, uint32_t k,
                                     const corner &c) {
 #pragma unroll 1
@@ -182,20 +184,20 @@ __device__ inline void add_products(strip &sum, tiles f, uint32_t row, uint32_t 
     }
 }
 
-/* Rows of a panel as warps take them, 16 each: those below the panel's first row and in it, then
- * those above it. The longest sums come first. */
+/* The rows of a panel in groups of 16, in the order in which warps take them: those from the
+ * panel's first row down, then those above it. The longest sums come first. */
 struct shares {
     uint32_t first, below, count;
 
     __device__ uint32_t row(uint32_t t) const {
         return t < below ? first + t * TILE_ROWS : (t - below) * TILE_ROWS;
     }
-    /* First column of their sums. */
+    /* First column of the sums of group t. */
     __device__ uint32_t begin(uint32_t t) const { return t < below ? 0 : row(t) / PANEL * PANEL; }
 };
 
-/* The panel's rows, in place but for the diagonal block, before they are multiplied by the panel's
- * own inverse. All threads call. */
+/* Computes the panel's rows before their product with the panel's own inverse: in place, the
+ * diagonal block in c. All threads call. */
 __device__ __noinline__ void gather(tiles f, const double *sign, shares s, corner &c) {
     for (uint32_t base = 0; base < s.count; base += warps()) {
         const uint32_t t = base + warp(), row = t < s.count ? s.row(t) : 0;
@@ -216,8 +218,8 @@ __device__ __noinline__ void gather(tiles f, const double *sign, shares s, corne
     }
 }
 
-/* These rows times L(j, j)^-H S_j, in place: the last columns first, which the others do not need.
- */
+/* Multiplies 16 rows by L(j, j)^-H S_j, in place. The last columns come first, because the others
+ * do not need them. */
 __device__ inline void finish(tiles f, const corner &c, double least, uint32_t row,
                               uint32_t first) {
     for (uint32_t column = PANEL; column > 0;) {
@@ -240,7 +242,7 @@ __device__ inline void finish(tiles f, const corner &c, double least, uint32_t r
     }
 }
 
-/* X's diagonal block, zeros below the diagonal; the signs. */
+/* Stores X's diagonal block, with zeros below the diagonal, and the signs. */
 __device__ inline void finish_corner(tiles f, const corner &c, double least, double *sign,
                                      uint32_t first) {
     for (uint32_t at = threadIdx.x; at < PANEL * PANEL; at += blockDim.x) {
@@ -254,14 +256,14 @@ __device__ inline void finish_corner(tiles f, const corner &c, double least, dou
 }
 
 /*
- * Factors the matrix of `rows` rows, a multiple of PANEL, of which f holds the diagonal blocks and
- * what is below them. All threads call.
+ * Factors a matrix of `rows` rows, a multiple of PANEL. f holds its diagonal blocks and the
+ * elements below them. All threads call.
  *
- *   sign NULL   A is definite, no pivot being under `least` > 0 but for rounding.
- *   sign        `rows` signs. A need not be definite; pivots nearer to zero than `least` < 0 are
- *               moved that far. The inertia is returned.
- *   inverse     X stays on and above the diagonal of f, and zeros below it in its diagonal blocks;
- *               else f is lost.
+ *   sign NULL   A is definite. Its pivots are at least `least` > 0 except for rounding.
+ *   sign        gets `rows` signs. A need not be definite; pivots nearer to zero than `least` < 0
+ *               are moved to that distance. The inertia is returned.
+ *   inverse     X remains on and above the diagonal of f, with zeros below the diagonal in its
+ *               diagonal blocks. Otherwise f is lost.
  */
 __device__ inline inertia factor(tiles f, uint32_t rows, double least, double *sign, bool inverse) {
     __shared__ corner c;
@@ -271,7 +273,7 @@ __device__ inline inertia factor(tiles f, uint32_t rows, double least, double *s
         const shares s = {first, below, below + (inverse ? first / TILE_ROWS : 0)};
         gather(f, sign, s, c);
         __syncthreads();
-        eliminate(c, least);
+        eliminate_corner(c, least);
         if (sign)
             add_pivots(result, c, least);
         for (uint32_t t = PANEL / TILE_ROWS + warp(); t < s.count; t += warps())
@@ -282,9 +284,10 @@ __device__ inline inertia factor(tiles f, uint32_t rows, double least, double *s
     return result;
 }
 
-/* ---- what X tells of A^-1 = X X^H ------------------------------------------------------------ */
+/* ---- A^-1 = X X^H ---------------------------------------------------------------------------- */
 
-/* Its diagonal's first m elements, eight a warp. Block `part` of `parts` makes its share. */
+/* Computes the first m diagonal elements of A^-1, eight for each warp. Block `part` of `parts`
+ * computes its share. */
 __device__ inline void inverse_diagonal(tiles x, uint32_t m, double *to, uint32_t part,
                                         uint32_t parts) {
     for (uint32_t row = 8 * (part * warps() + warp()); row < m; row += 8 * parts * warps()) {

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Triangular factors of all bins by all multiprocessors, for matrices so large that one thread
- * block a bin leaves most of the device idle: of the loaded matrices, whose X = L^-H is wanted, and
- * before of A - s I, whose negative pivots count eigenvalues. The sums are those of
- * factor_cuda.cuh, in squares of 64 rows and columns:
+ * Triangular factors of all bins by all multiprocessors together, for matrices so large that one
+ * thread block for each bin leaves most of the device idle. First the eigenvalues of the bins are
+ * counted: the negative pivots of A - s I. Then X = L^-H of the loaded matrices is computed. The
+ * sums are those of factor_cuda.cuh, in squares of 64 rows and columns:
  *
  *     T(i, j) = A(i, j) - sum_k L(i, k) S_k L(j, k)^H   below the diagonal, and on it
- *     T(i, j) =         - sum_k X(i, k) L(j, k)^H       above it, where X is wanted
+ *     T(i, j) =         - sum_k X(i, k) L(j, k)^H       above it, if X is wanted
  *
- * The square on the diagonal is factored by the block that made it, X(j, j) being the result, and
- * all others of its column are T(i, j) X(j, j). A lies above the diagonal, as A(j, i)^H, and on it,
- * L below it, so that a count leaves A as it is; X takes the place of what L no longer needs.
+ * The block that computes a square on the diagonal also factors it; the result is X(j, j). All
+ * other squares of the column are T(i, j) X(j, j). A is stored on and above the diagonal, as A(j,
+ * i)^H, and L below it, so that a count does not change A. X overwrites the parts of A that are no
+ * longer needed.
  *
- * One launch does it all: a running block takes the next square of the agenda, waits until what its
- * sums need is there, and goes on to the next. A square waits only for squares that are earlier in
- * the agenda, which running blocks have, so that it does not matter how many blocks there are. Who
- * makes a square does not matter either: its sums have one order.
+ * One launch does all of this. A running block takes the next square of the agenda, waits until the
+ * data for its sums exist, and goes on to the next square. A square depends only on squares that
+ * are earlier in the agenda, which running blocks already have. So any number of blocks works. The
+ * result does not depend on which block computes a square, since its sums have a fixed order.
  */
 #ifndef SONAR_MVDR_JACOBI_FACTOR_GRID_CUDA_CUH
 #define SONAR_MVDR_JACOBI_FACTOR_GRID_CUDA_CUH
@@ -27,26 +28,31 @@ namespace mvdr {
 
 /* ---- the agenda ------------------------------------------------------------------------------ */
 
-/* Squares of a matrix, along its diagonal. */
+/* Number of squares along the diagonal of a matrix. */
 __host__ __device__ inline uint32_t squares(uint32_t rows) {
     return (rows + SQUARE - 1) / SQUARE;
 }
 
-/* The square in row i and column j of a bin. */
+/* The square in row i and column j of a bin's matrix. */
 struct task {
-    uint32_t listed, i, j; /* the bin is that one of the list */
+    uint32_t listed, i, j; /* `listed`: index of the bin in the list */
 };
 
 /*
- * First the corners (0, 0) of all bins. Then column after column: what the next corner waits for,
- * half of the others, longest sums first and bin after bin, as one bin's squares share a factor;
- * the next corners, which few blocks are to wait for; and the other half.
+ * The order of the squares. First the corners (0, 0) of all bins. Then for each column:
+ *
+ * - the square that the next corner waits for, in each bin;
+ * - half of the other squares, longest sums first, bin after bin, because the squares of a bin
+ *   share a factor;
+ * - the next corners, at a time when few blocks have to wait for them;
+ * - the other half.
  */
 struct plan {
     uint32_t bins, along; /* squares */
-    bool inverse;         /* those above the diagonal, too */
+    bool inverse;         /* squares above the diagonal are wanted, too */
 
-    /* False behind the end, and `ticket` is how far behind. */
+    /* Finds the square at place `ticket`. False if that is beyond the end; ticket is then the
+     * distance beyond it. */
     __device__ bool look_up(uint64_t *ticket, task *d) const {
         if (*ticket < bins) {
             *d = {(uint32_t)*ticket, 0, 0};
@@ -88,7 +94,7 @@ struct plan {
     }
 };
 
-/* The next place that no block has taken. All threads call. */
+/* Takes the next place of the agenda. All threads call. */
 __device__ inline uint64_t draw(unsigned long long *next) {
     __shared__ unsigned long long ticket;
     __syncthreads();
@@ -98,8 +104,8 @@ __device__ inline uint64_t draw(unsigned long long *next) {
     return ticket;
 }
 
-/* Waits until a row of squares is done up to column `columns`, or whatever is counted up to that.
- * All threads call. */
+/* Waits until a row of squares is done up to column `columns`, or until another counter has reached
+ * that value. All threads call. */
 __device__ inline void wait_for(const uint32_t *done, uint32_t columns) {
     if (threadIdx.x == 0) {
         while (*(const volatile uint32_t *)done < columns)
@@ -109,7 +115,7 @@ __device__ inline void wait_for(const uint32_t *done, uint32_t columns) {
     __syncthreads();
 }
 
-/* Says that it is. All threads call. */
+/* Publishes how many columns of a row are done. All threads call. */
 __device__ inline void tell(uint32_t *done, uint32_t columns) {
     __syncthreads();
     if (threadIdx.x == 0) {
@@ -120,26 +126,27 @@ __device__ inline void tell(uint32_t *done, uint32_t columns) {
 
 /* ---- a bin ----------------------------------------------------------------------------------- */
 
-/* A bin's matrix plus `shift` on its diagonal, and how far each of its rows of squares is done. It
- * is DEFINITE and X is wanted, or it is not and its pivots' signs are. */
+/* A bin's matrix plus `shift` on its diagonal, and the progress of each of its rows of squares.
+ * DEFINITE: the matrix is definite, and X is wanted. Otherwise the signs of its pivots are
+ * wanted. */
 template <bool DEFINITE> struct large {
     tiles f;
-    uint32_t m, rows; /* whole panels */
+    uint32_t m, rows; /* rows: padded to whole panels */
     double shift, least;
-    uint32_t *done, before; /* what `done` was at most before this factor */
+    uint32_t *done, before; /* the largest value of `done` before this factor */
     complex64 *corners;     /* unless DEFINITE */
     pivots *pivot;
 
     __device__ tiles square_at(uint32_t i, uint32_t j) const {
         return {&f(i * SQUARE, j * SQUARE), f.rows};
     }
-    /* Where X(j, j) comes. */
+    /* Memory of X(j, j). */
     __device__ tiles corner_at(uint32_t j) const {
         return DEFINITE ? square_at(j, j) : tiles{corners + (size_t)j * SQUARE * SQUARE, SQUARE};
     }
     __device__ uint32_t width(uint32_t j) const { return min(SQUARE, rows - j * SQUARE); }
 
-    /* T, to its place. */
+    /* Computes T(i, j), in place. */
     __device__ __noinline__ void gather(uint32_t i, uint32_t j, chunk *room) const {
         share sum = {};
         const bool above = i < j, corner = i == j;
@@ -164,7 +171,8 @@ template <bool DEFINITE> struct large {
         __syncthreads();
     }
 
-    /* On the diagonal: X(j, j), and zeros below its diagonal; the pivots. */
+    /* Factors a square on the diagonal: stores X(j, j), with zeros below its diagonal, and the
+     * pivots' signs. */
     __device__ __noinline__ void factor_corner(uint32_t j) const {
         __shared__ double sign[SQUARE];
         const tiles own = corner_at(j);
@@ -182,7 +190,7 @@ template <bool DEFINITE> struct large {
             pivot[j].logarithm = made.logarithm;
     }
 
-    /* T X(j, j), to its place. */
+    /* Multiplies T(i, j) by X(j, j), in place. */
     __device__ __noinline__ void finish(uint32_t i, uint32_t j, chunk *room) const {
         share sum = {};
         add_terms(sum, rows_from{square_at(0, j), i * SQUARE, rows},
@@ -195,7 +203,7 @@ template <bool DEFINITE> struct large {
         });
     }
 
-    /* The square (i, j). */
+    /* Computes the square (i, j), waiting for the squares that it needs. */
     __device__ void make(uint32_t i, uint32_t j, chunk *room) const {
         if (j > 0) {
             wait_for(&done[i], before + j);
@@ -229,8 +237,8 @@ __device__ inline large<DEFINITE> large_of(const view &v, uint32_t bin, double s
 
 /* ---- bins ------------------------------------------------------------------------------------ */
 
-/* Takes the bins that are to be solved, and lists those whose eigenvalues are to be counted and
- * those whose loading is known without. One thread block each. */
+/* Lists the bins to be solved: those whose eigenvalues have to be counted, and those whose loading
+ * is known without a count. One thread block for each bin. */
 __global__ void __launch_bounds__(512, 1) list_bins(view v) {
     const uint32_t bin = blockIdx.x, m = v.order;
     if (!v.in_band(bin) || !v.unsolved[bin] || !m)
@@ -257,12 +265,12 @@ __global__ void __launch_bounds__(512, 1) list_bins(view v) {
         v.searches[bin] = search_for(v, bin, state.unit, state.snapshots);
         v.searches[bin].wants();
         v.counted_bin[atomicAdd(&v.listed->round[0].bins, 1u)] = bin;
-    } else if (settle(v, bin, trace, 0)) {
+    } else if (load_by_rule(v, bin, trace, 0)) {
         v.listed_bin[atomicAdd(&v.listed->bins, 1u)] = bin;
     }
 }
 
-/* The matrices of the bins that are taken, on the diagonal and above it. Grid: blocks for each,
+/* Writes the matrices of the taken bins, on the diagonal and above it. Grid: blocks for each bin,
  * bins. */
 __global__ void __launch_bounds__(256) assemble_taken(view v) {
     const uint32_t bin = blockIdx.y, rows = padded(v.order);
@@ -275,7 +283,8 @@ __global__ void __launch_bounds__(256) assemble_taken(view v) {
                          min((j / SQUARE + 1) * SQUARE, rows));
 }
 
-/* A bin has been counted in this round: its search goes on, or its loading is known. */
+/* Ends a bin's count in a round: its search continues in the next round, or its loading is known.
+ * All threads call; one works. */
 __device__ inline void conclude(const view &v, uint32_t bin, uint32_t round) {
     if (threadIdx.x)
         return;
@@ -292,26 +301,26 @@ __device__ inline void conclude(const view &v, uint32_t bin, uint32_t round) {
     if (s.wants() && round + 1 < MOST_ROUNDS)
         v.counted_bin[(round + 1) % 2 * v.spec.bins + atomicAdd(&a->round[round + 1].bins, 1u)] =
             bin;
-    else if (settle(v, bin, state.trace, noise_found(v, bin, s, state.unit, state.snapshots)))
+    else if (load_by_rule(v, bin, state.trace, noise_found(v, bin, s, state.unit, state.snapshots)))
         v.listed_bin[atomicAdd(&a->bins, 1u)] = bin;
     __threadfence();
     atomicAdd(&a->round[round].done, 1u);
 }
 
-/* Bins of a round, once the one before it has ended. All threads call. */
+/* The number of bins in a round; waits for the end of the round before it. All threads call. */
 __device__ inline uint32_t counted_in(agenda *a, uint32_t round) {
     if (round > 0)
         wait_for(&a->round[round - 1].done, a->round[round - 1].bins);
     return *(const volatile uint32_t *)&a->round[round].bins;
 }
 
-/* The searches of all that are listed, in rounds: one count of each that goes on. Any number of
- * blocks. */
+/* Runs the searches of the listed bins in rounds: each round has one count for each bin whose
+ * search continues. Any number of blocks. */
 __global__ void __launch_bounds__(SQUARE_THREADS, 2) count_listed(view v) {
     extern __shared__ __align__(16) unsigned char memory[];
     chunk *room = (chunk *)memory;
     agenda *const a = v.listed;
-    uint64_t past = 0; /* places of the rounds before */
+    uint64_t past = 0; /* places in the earlier rounds */
     uint32_t round = 0;
     plan plan = {counted_in(a, 0), squares(padded(v.order)), false};
     while (plan.bins) {
@@ -332,7 +341,7 @@ __global__ void __launch_bounds__(SQUARE_THREADS, 2) count_listed(view v) {
     }
 }
 
-/* X of all that is listed. Any number of blocks. */
+/* Computes X of the listed bins. Any number of blocks. */
 __global__ void __launch_bounds__(SQUARE_THREADS, 2) factor_listed(view v) {
     extern __shared__ __align__(16) unsigned char memory[];
     chunk *room = (chunk *)memory;
@@ -348,7 +357,8 @@ __global__ void __launch_bounds__(SQUARE_THREADS, 2) factor_listed(view v) {
     }
 }
 
-/* The diagonal of X X^H of each of them, for the level. Grid: blocks for each, bins. */
+/* Computes the diagonal of X X^H of each listed bin, for the level. Grid: blocks for each bin,
+ * bins. */
 __global__ void __launch_bounds__(256) invert_diagonal(view v) {
     if (blockIdx.y >= v.listed->bins)
         return;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* How much shared memory a solving block gets. */
+/* Chooses the shared memory of a solving block. */
 #ifndef SONAR_MVDR_JACOBI_FIT_CUDA_CUH
 #define SONAR_MVDR_JACOBI_FIT_CUDA_CUH
 
@@ -9,8 +9,8 @@
 
 namespace mvdr::host {
 
-/* Sizes a solving block's shared memory: its vectors, and its matrix if it has one and that fits.
- */
+/* Sets the bytes of a kernel's shared memory: for its vectors, and for its matrix if it has one
+ * that fits. */
 template <typename Kernel>
 sonar_code fit_kernel(const mvdr_stage *stage, Kernel *kernel, bool has_matrix, fit *fit,
                       sonar_error *err) {
@@ -42,7 +42,7 @@ inline sonar_code fit_device(mvdr_stage *stage, sonar_error *err) {
     return code;
 }
 
-/* Teams of as many blocks as run at a time. */
+/* Sets the teams of Jacobi's method for this device. */
 inline sonar_code fit_jacobi(mvdr_stage *stage, sonar_error *err) {
     int processors = 0;
     sonar_code code = sonar_cuda_attribute(where, cudaDevAttrMultiProcessorCount, &processors, err);

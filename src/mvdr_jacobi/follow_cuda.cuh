@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Eigenvectors that follow a change of rank two. From one window to the next a covariance loses a
+ * Updates eigenvectors for a change of rank two. From one window to the next a covariance loses a
  * snapshot and gains one, or fades and gains one: R' = c R + y y^H - z z^H. In the eigenvectors V
  * of R, whose eigenvalues are D, the change is E = V^H R' V - c D. A few probes find c and the
- * vectors of E = u u^H - w w^H. The eigenvectors of D + u u^H follow from its eigenvalues, the
- * roots of the secular equation, and are orthogonal to rounding if u is replaced by the vector that
- * has these roots exactly (Gu and Eisenstat 1994). They are real but for the phases of u, so that V
- * is turned by half a product; w the same.
+ * vectors of E = u u^H - w w^H.
  *
- * What the probes leave out, and rounding, remains for Jacobi's method, which begins from the
- * turned V as from any other vectors: the result depends by rounding alone on what is done here.
+ * The eigenvalues of D + u u^H are the roots of the secular equation. Its eigenvectors follow from
+ * the roots. They are orthogonal to rounding if u is replaced by the vector that has exactly these
+ * roots (Gu and Eisenstat 1994). They are real except for the phases of u, so that multiplying V by
+ * them takes half of a complex product. The second term, w, is treated in the same way.
  *
- * All sums have one order, so that results repeat to the bit.
+ * The rest of the change, which the probes do not find, and rounding errors remain for Jacobi's
+ * method. It begins from the updated V as from any other vectors, so that its result depends on
+ * this update only by rounding.
+ *
+ * All sums have a fixed order, so that results repeat to the bit.
  */
 #ifndef SONAR_MVDR_JACOBI_FOLLOW_CUDA_CUH
 #define SONAR_MVDR_JACOBI_FOLLOW_CUDA_CUH
@@ -20,14 +23,16 @@
 
 namespace mvdr {
 
-constexpr uint32_t FOLLOW_PROBES = 5; /* of which three see c alone: the change has rank two */
+constexpr uint32_t FOLLOW_PROBES =
+    5; /* three of five eigenvalues of their forms are c, since the change has rank two */
 constexpr uint32_t FOLLOW_THREADS = 256, FOLLOW_WARPS = FOLLOW_THREADS / WARP;
-constexpr double LEAST_PROBED = 1e-11; /* eigenvalue, of the largest */
+constexpr double LEAST_PROBED =
+    1e-11; /* least eigenvalue that is scaled, relative to the largest */
 
-/* The terms of the change: what is added, and what is taken away. */
+/* The terms of the change: u u^H is added, w w^H is subtracted. */
 enum follow_term { GAINED, LOST };
 
-/* A matrix's part of b.change. The probes are no longer needed when the terms are there. */
+/* A matrix's part of b.change. The terms overwrite the probes. */
 struct follow_room {
     complex64 *at;
     const double *d; /* eigenvalues of the vectors */
@@ -37,17 +42,17 @@ struct follow_room {
         : at(b.change + (size_t)matrix * 2 * FOLLOW_PROBES * b.order),
           d(b.d + (size_t)matrix * b.order), n(b.order), rows(b.rows) {}
 
-    /* V g, and then V^H R V g; R V g */
+    /* products: V g, then V^H R V g; between: R V g */
     __device__ complex64 *products() const { return at; }
     __device__ complex64 *between() const { return at + FOLLOW_PROBES * n; }
-    /* u and w; w in the eigenvectors of D + u u^H */
+    /* term: u or w; turned: w in the eigenvectors of D + u u^H */
     __device__ complex64 *term(follow_term t) const { return between() + t * n; }
     __device__ complex64 *turned() const { return between() + 2 * n; }
-    /* c D, and the eigenvalues of D + u u^H */
+    /* c D, or the eigenvalues of c D + u u^H */
     __device__ double *poles(follow_term t) const {
         return (double *)(t == GAINED ? between() + 3 * n : at);
     }
-    /* roots: the pole that they are nearest to, and their distance from it */
+    /* for each root: its nearest pole, and its distance from that */
     __device__ double *nearest() const { return poles(GAINED) + n; }
     __device__ double *distance() const { return poles(GAINED) + 2 * n; }
     __device__ double *weight() const { return poles(GAINED) + 3 * n; }
@@ -55,7 +60,7 @@ struct follow_room {
     __device__ const complex64 *vector(follow_term t) const {
         return t == GAINED ? term(GAINED) : turned();
     }
-    /* Of a pole, which is never 0. */
+    /* |u_j|^2 or |w_j|^2 of pole j, limited to be above 0. */
     __device__ double square_at(follow_term t, uint32_t j) const {
         return fmax(square(vector(t)[j]), 1e-34 * poles(t)[0]);
     }
@@ -64,7 +69,7 @@ struct follow_room {
     }
 };
 
-/* Poles are apart, however little. */
+/* Makes poles distinct by changes of the size of rounding. */
 __device__ inline double apart(double d, double largest, uint32_t j, uint32_t n) {
     return d * (1 - j * 0x1p-51) + (n - j) * largest * 0x1p-100;
 }
@@ -80,7 +85,7 @@ __device__ inline complex64 times(complex64 a, complex64 b) {
     return x;
 }
 
-/* Element j of each probe is this, by its bit, times scale_at(j). */
+/* The signs of element j of the probes, a bit for each; the element's magnitude is scale_at(j). */
 __device__ inline uint32_t probe_bits(uint32_t j) {
     uint32_t x = j + 1;
     x = (x ^ x >> 16) * 0x7feb352du;
@@ -92,18 +97,19 @@ __device__ inline double signed_by(uint32_t bits, uint32_t p, double x) {
     return bits >> p & 1 ? -x : x;
 }
 
-__device__ inline bool follows(const jacobi_batch &b, uint32_t matrix, jacobi_start from) {
+__device__ inline bool begins_from(const jacobi_batch &b, uint32_t matrix, jacobi_start from) {
     return b.wants(matrix) && b.start(matrix) == from;
 }
 
 /* ---- probes ---------------------------------------------------------------------------------- */
 
-/* V g, or R (V g): a block 32 rows, a lane each; its warps every eighth column. */
+/* Computes V g, or R (V g). A thread block has 32 rows, one for each lane. Each of its warps has
+ * every eighth column. */
 template <bool OF_VECTORS>
 __global__ void __launch_bounds__(FOLLOW_THREADS) follow_probe(jacobi_batch b) {
     __shared__ complex64 part[FOLLOW_WARPS][FOLLOW_PROBES][WARP];
     const uint32_t n = b.order, matrix = blockIdx.y, row = WARP * blockIdx.x + lane();
-    if (!follows(b, matrix, FROM_VECTORS))
+    if (!begins_from(b, matrix, FROM_VECTORS))
         return;
     const follow_room room(b, matrix);
     const complex64 *from = (OF_VECTORS ? b.vectors : b.a) + b.first(matrix) + row;
@@ -136,10 +142,10 @@ __global__ void __launch_bounds__(FOLLOW_THREADS) follow_probe(jacobi_batch b) {
     (OF_VECTORS ? room.products() : room.between())[warp() * n + row] = all;
 }
 
-/* V^H (R V g), a warp a column of V. */
+/* Computes V^H (R V g). A warp for each column of V. */
 __global__ void __launch_bounds__(FOLLOW_THREADS) follow_back(jacobi_batch b) {
     const uint32_t n = b.order, matrix = blockIdx.y, j = FOLLOW_WARPS * blockIdx.x + warp();
-    if (j >= b.rows || !follows(b, matrix, FROM_VECTORS))
+    if (j >= b.rows || !begins_from(b, matrix, FROM_VECTORS))
         return;
     const follow_room room(b, matrix);
     const complex64 *v = b.vectors + b.first(matrix) + (size_t)j * n;
@@ -161,22 +167,24 @@ __global__ void __launch_bounds__(FOLLOW_THREADS) follow_back(jacobi_batch b) {
 
 /* ---- the change from the probes -------------------------------------------------------------- */
 
-/* G^H S G and G^H D G of the probes G, the upper triangles. */
+/* G^H S G (`change`) and G^H D G (`known`) of the probes G, with S = V^H R' V: the upper
+ * triangles. */
 struct probed_forms {
     complex64 change[FOLLOW_PROBES][FOLLOW_PROBES];
     double known[FOLLOW_PROBES][FOLLOW_PROBES];
 };
 
-/* The change has rank two and goes up and down at most once if three of the eigenvalues of
- * (G^H S G, G^H D G) are c. Then E = (E x)(E x)^H / (x^H E x) for the combinations x of the probes
- * to the others. */
+/* The change found from the forms. It has rank two with at most one positive and one negative
+ * eigenvalue if three of the eigenvalues of (G^H S G, G^H D G) are c. For the other two, let x be
+ * the combination of the probes that is the eigenvector: E = (E x)(E x)^H / (x^H E x), summed over
+ * both. */
 struct probed_change {
     double scale;                         /* c */
-    complex64 of_probe[2][FOLLOW_PROBES]; /* of each term: E G times this is its vector */
+    complex64 of_probe[2][FOLLOW_PROBES]; /* E G times this is the vector of the term */
     bool follows;
 };
 
-/* By one thread. */
+/* Finds the change from the forms. One thread. */
 __device__ __noinline__ void find_change(probed_forms &f, probed_change *found) {
     constexpr uint32_t P = FOLLOW_PROBES, MOST_SWEEPS = 6;
     static_assert(P == 5, "two pairs a round");
@@ -220,7 +228,7 @@ __device__ __noinline__ void find_change(probed_forms &f, probed_change *found) 
         for (uint32_t round = 0; round < P; round++) {
             pivot_rotation r[2];
 #pragma unroll
-            for (uint32_t t = 0; t < 2; t++) { /* two pairs that are apart */
+            for (uint32_t t = 0; t < 2; t++) { /* two disjoint pairs */
                 const uint32_t p = (round + 1 + t) % P, q = (round + 4 - t) % P;
                 double dx = a[p][p].re, dy = a[q][q].re;
                 r[t] = orthogonalise(dx, dy, a[p][q]);
@@ -282,7 +290,7 @@ __device__ __noinline__ void find_change(probed_forms &f, probed_change *found) 
     }
 }
 
-/* A thread's share of the forms, summed over the block. All threads call. */
+/* Computes the forms over all threads of the block. All threads call. */
 __device__ inline void sum_forms(const follow_room &room, probed_forms *all) {
     constexpr uint32_t P = FOLLOW_PROBES;
     const complex64 *products = room.products();
@@ -314,12 +322,13 @@ __device__ inline void sum_forms(const follow_room &room, probed_forms *all) {
     __syncthreads();
 }
 
-/* The terms of a matrix's change, or that it is not one that vectors follow. A block a matrix. */
+/* Computes the terms of a matrix's change, if it has rank two, and marks the matrix as
+ * FROM_FOLLOWED. A thread block for each matrix. */
 __global__ void __launch_bounds__(FOLLOW_THREADS, 1) follow_choose(jacobi_batch b) {
     __shared__ probed_forms forms;
     __shared__ probed_change found;
     const uint32_t n = b.order, matrix = blockIdx.x;
-    if (!follows(b, matrix, FROM_VECTORS))
+    if (!begins_from(b, matrix, FROM_VECTORS))
         return;
     const follow_room room(b, matrix);
     sum_forms(room, &forms);
@@ -347,8 +356,8 @@ __global__ void __launch_bounds__(FOLLOW_THREADS, 1) follow_choose(jacobi_batch 
 
 /* ---- the secular equation -------------------------------------------------------------------- */
 
-/* 1 + sum s |u_j|^2 / (d_j - lambda) at lambda = from + t, and the derivatives by s lambda of the
- * terms on the root's own side and of the others. */
+/* The secular function 1 + sum s |u_j|^2 / (d_j - lambda) at lambda = from + t. `own` and `other`:
+ * the derivatives by s lambda of the terms on the root's side and of the other terms. */
 struct secular {
     double value, own, other, size;
 };
@@ -369,8 +378,8 @@ __device__ inline secular secular_at(const follow_room &room, follow_term term, 
     return {1 + value[0] + value[1], slope[0], slope[1], 1 + fabs(value[0]) + fabs(value[1])};
 }
 
-/* Where a function of two poles, apart from its point by p and q, that has its value and its two
- * derivatives is zero, as a step from there (the middle way of Li 1993). */
+/* A step to the zero of a function with two poles, at the distances p and q from the present point,
+ * that has the value and the two derivatives of f there (the middle way of Li 1993). */
 __device__ inline double step_between(const secular &f, double p, double q) {
     const double c = f.value - p * f.own - q * f.other,
                  a = (p + q) * f.value - p * q * (f.own + f.other), b = p * q * f.value,
@@ -378,17 +387,18 @@ __device__ inline double step_between(const secular &f, double p, double q) {
     return a > 0 ? 2 * b / (a + root) : c != 0 ? (a - root) / (2 * c) : b / a;
 }
 
-/* The eigenvalue of D + s u u^H between pole `root` and the next one in the direction of s, which
- * its distance from the nearer one tells to all digits. A warp each. */
+/* Finds the eigenvalue of D + s u u^H between pole `root` and the next pole in the direction of s.
+ * It is stored as its distance from the nearer pole, which keeps all digits. A warp for each
+ * root. */
 template <follow_term TERM>
 __global__ void __launch_bounds__(FOLLOW_THREADS) follow_roots(jacobi_batch b) {
     constexpr uint32_t MOST_STEPS = 60;
     const uint32_t matrix = blockIdx.y, root = FOLLOW_WARPS * blockIdx.x + warp();
-    if (root >= b.rows || !follows(b, matrix, FROM_FOLLOWED))
+    if (root >= b.rows || !begins_from(b, matrix, FROM_FOLLOWED))
         return;
     const follow_room room(b, matrix);
     const double *d = room.poles(TERM), s = TERM == GAINED ? 1 : -1;
-    const bool last = root == (TERM == GAINED ? 0 : b.rows - 1); /* beyond it is no pole */
+    const bool last = root == (TERM == GAINED ? 0 : b.rows - 1); /* there is no pole beyond it */
     double gap = 0;
     for (uint32_t j = lane(); last && j < b.rows; j += WARP)
         gap += room.square_at(TERM, j);
@@ -427,11 +437,12 @@ __global__ void __launch_bounds__(FOLLOW_THREADS) follow_roots(jacobi_batch b) {
         room.nearest()[root] = from, room.distance()[root] = s * x;
 }
 
-/* Of the vector that has these roots exactly, the size of each element. A warp each. */
+/* The magnitudes of the elements of the vector that has exactly these roots. A warp for each
+ * element. */
 template <follow_term TERM>
 __global__ void __launch_bounds__(FOLLOW_THREADS) follow_weights(jacobi_batch b) {
     const uint32_t matrix = blockIdx.y, j = FOLLOW_WARPS * blockIdx.x + warp();
-    if (j >= b.rows || !follows(b, matrix, FROM_FOLLOWED))
+    if (j >= b.rows || !begins_from(b, matrix, FROM_FOLLOWED))
         return;
     const follow_room room(b, matrix);
     const double *d = room.poles(TERM), *nearest = room.nearest(), *distance = room.distance();
@@ -454,14 +465,15 @@ __global__ void __launch_bounds__(FOLLOW_THREADS) follow_weights(jacobi_batch b)
         room.weight()[j] = product * exp(logs / 2);
 }
 
-/* ---- turning the vectors --------------------------------------------------------------------- */
+/* ---- the updated vectors --------------------------------------------------------------------- */
 
-/* Column i of the eigenvectors of D + s u u^H without u's phases. Of the first term also w's
- * element i in them, and the phases into column i of V. A warp each. */
+/* Computes column i of the eigenvectors of D + s u u^H without the phases of u. For the first term
+ * also computes element i of w in these eigenvectors, and multiplies column i of V by the phase. A
+ * warp for each column. */
 template <follow_term TERM>
 __global__ void __launch_bounds__(FOLLOW_THREADS) follow_fill(jacobi_batch b) {
     const uint32_t n = b.order, matrix = blockIdx.y, i = FOLLOW_WARPS * blockIdx.x + warp();
-    if (i >= n || !follows(b, matrix, FROM_FOLLOWED))
+    if (i >= n || !begins_from(b, matrix, FROM_FOLLOWED))
         return;
     const follow_room room(b, matrix);
     const double *d = room.poles(TERM), *weight = room.weight();
@@ -496,13 +508,13 @@ __global__ void __launch_bounds__(FOLLOW_THREADS) follow_fill(jacobi_batch b) {
         v[j] = times(v[j], phase);
 }
 
-/* The vectors times these, by the first term into x and by the second back. A block 64 rows and 32
- * columns. */
+/* Multiplies the vectors by these eigenvectors: for the first term into x, for the second term
+ * back. 64 rows and 32 columns for each thread block. */
 template <follow_term TERM>
 __global__ void __launch_bounds__(JACOBI_THREADS, 3) follow_turn(jacobi_batch b) {
     const uint32_t n = b.order, matrix = blockIdx.z, column = TILE_COLUMNS_32 * blockIdx.y,
                    row = TILE_ROWS_64 * blockIdx.x + 16 * warp();
-    if (row >= n || !follows(b, matrix, FROM_FOLLOWED))
+    if (row >= n || !begins_from(b, matrix, FROM_FOLLOWED))
         return;
     const follow_room room(b, matrix);
     const complex64 *from = (TERM == GAINED ? b.vectors : b.x) + b.first(matrix);
@@ -535,7 +547,7 @@ template <follow_term TERM> inline void follow_one(const jacobi_batch &b, cudaSt
     follow_turn<TERM><<<tiles, JACOBI_THREADS, 0, stream>>>(b);
 }
 
-/* Turns the vectors of matrices that begin from vectors and have changed so. */
+/* Updates the vectors of matrices that begin from vectors and whose change has rank two. */
 inline void follow_change(const jacobi_batch &b, cudaStream_t stream) {
     const uint32_t n = b.order;
     const dim3 rows(n / WARP, b.count), columns((n + FOLLOW_WARPS - 1) / FOLLOW_WARPS, b.count);

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The streaming inverse on the GPU (inverse.h). A window that slides
+ * The streaming inverse M on the GPU (inverse.h). In a window that updates it, the kernels do the
+ * following, in this order:
  *
- *   notes the columns x that come and go before the ring takes the new ones,
- *   makes y = M x of all of them in one pass over M,
- *   chooses the loading and decides, a block a bin, whether M is followed at all,
- *   takes sum y y^H / s from M, of which the lower triangle is worked out and mirrored,
- *   makes p = a^H M a and q = |M a|^2 of all directions on the tensor cores, hence the powers,
- *   and measures what rounding has done to M.
+ * - Note the columns x that enter and leave, before the ring stores the new ones.
+ * - Compute y = M x for all of them in one pass over M.
+ * - Choose the loading, and decide for each bin whether M is updated (a thread block for each bin).
+ * - Subtract sum y y^H / s from M: the lower triangle is computed and mirrored.
+ * - Compute p = a^H M a and q = |M a|^2 for all directions on the tensor cores, and from them the
+ *   powers.
+ * - Measure the rounding error of M.
  *
- * Bins whose inverse is not there, not near or not right are left unsolved: the solver makes their
- * factor, and M = X X^H follows from that. Kernels of bins that have nothing to do return at once.
+ * A bin without M, or whose M has too different a loading or too large an error, is left unsolved:
+ * the solver computes its factor X, and M = X X^H follows from it. Kernels return at once for bins
+ * in which they have nothing to do.
  */
 #ifndef SONAR_MVDR_JACOBI_INVERSE_CUDA_CUH
 #define SONAR_MVDR_JACOBI_INVERSE_CUDA_CUH
@@ -23,13 +26,14 @@
 namespace mvdr {
 
 constexpr uint32_t INVERSE_THREADS = 128;
-constexpr uint32_t MOMENT_ROWS = SPECTRUM_WARPS * TILE_ROWS; /* of M that a block multiplies */
+constexpr uint32_t MOMENT_ROWS =
+    SPECTRUM_WARPS * TILE_ROWS; /* rows of M that a thread block multiplies */
 
 __device__ inline tiles inverse_of(const view &v, uint32_t bin) {
     return {v.m + (size_t)bin * v.most * v.most, v.most};
 }
 
-/* Columns x of a bin, then their products with M; the probe is the first. */
+/* Column x number k of a bin, and its product with M. The probe uses column 0. */
 __device__ inline complex64 *moved_of(const view &v, uint32_t bin, uint32_t k) {
     return v.moved + ((size_t)bin * 2 * MVDR_MOST_MOVED + k) * v.most;
 }
@@ -37,23 +41,24 @@ __device__ inline complex64 *product_of(const view &v, uint32_t bin, uint32_t k)
     return moved_of(v, bin, MVDR_MOST_MOVED + k);
 }
 
-/* Whether this window goes on with the inverse of the one before. */
-__device__ inline bool follows(const view &v, uint32_t bin) {
+/* Whether the present window updates and uses the bin's inverse. */
+__device__ inline bool uses_inverse(const view &v, uint32_t bin) {
     return v.in_band(bin) && v.unsolved[bin] && v.slide[bin].kept;
 }
 
-/* ---- columns that come and go ---------------------------------------------------------------- */
+/* ---- columns that enter and leave ------------------------------------------------------------ */
 
-/* A window that does not slide: one like it may follow. A thread a bin. */
+/* Drops the inverses in a window that does not update them. The next window makes none either: it
+ * may be of the same kind. A thread for each bin. */
 __global__ void leave_inverse(view v) {
     const uint32_t bin = blockIdx.x * blockDim.x + threadIdx.x;
     if (bin < v.spec.bins)
         v.slide[bin].kept = v.slide[bin].making = false, v.slide[bin].rest = 1;
 }
 
-/* Before the ring takes the new columns in. They are added before the old ones in their places are
- * removed, because then only the divisors of the removed ones can be below 1. A column that does
- * not count becomes zeros. Grid: columns, bins. */
+/* Notes the columns that enter and leave, before the ring stores the new ones. New columns are
+ * added before the old ones in their places are removed, because then only the divisors of the
+ * removed ones can be below 1. A column that is not valid becomes zeros. Grid: columns, bins. */
 __global__ void note_moves(view v, arrivals in) {
     const uint32_t k = blockIdx.x, bin = blockIdx.y, coming = in.count * v.images;
     const uint32_t arrival = k % coming / v.images;
@@ -82,11 +87,11 @@ __global__ void note_moves(view v, arrivals in) {
         s.sign[k] = counts ? comes ? 1 : -1 : 0;
 }
 
-/* y = M x of some columns. A warp eight rows. Grid: rows, bins. */
+/* y = M x for COLUMNS columns, eight rows for each warp. Grid: rows, bins. */
 template <uint32_t COLUMNS>
 __global__ void __launch_bounds__(INVERSE_THREADS) apply_inverse(view v) {
     const uint32_t tile = blockIdx.x * warps() + warp(), bin = blockIdx.y;
-    if (!follows(v, bin) || 8 * tile >= padded(v.order))
+    if (!uses_inverse(v, bin) || 8 * tile >= padded(v.order))
         return;
     const complex64 *m = inverse_of(v, bin).at + (size_t)tile * WARP + lane();
     const complex64 *x = moved_of(v, bin, 0) + lane() % 4;
@@ -114,9 +119,10 @@ __device__ inline complex64 inner(const complex64 *x, const complex64 *y, uint32
     return {block_sum(sum.re), block_sum(sum.im)};
 }
 
-/* y_k = M_k x_k of M less the y before, and 1/s. False where what leaves was all that M knew of a
- * direction. All threads call. */
-__device__ inline bool eliminate(const view &v, uint32_t bin, uint32_t columns) {
+/* Turns y_k = M x_k into M_k x_k, where M_k includes the changes made before, and computes 1/s.
+ * False if a snapshot that leaves had almost all the information on a direction in M. All threads
+ * call. */
+__device__ inline bool correct_products(const view &v, uint32_t bin, uint32_t columns) {
     sliding &s = v.slide[bin];
     for (uint32_t k = 0; k < columns; k++) {
         const complex64 *x = moved_of(v, bin, k);
@@ -142,10 +148,10 @@ __device__ inline bool eliminate(const view &v, uint32_t bin, uint32_t columns) 
     return true;
 }
 
-/* ---- whether M is followed ------------------------------------------------------------------- */
+/* ---- whether M is updated -------------------------------------------------------------------- */
 
-/* M is no more; it is made again from this window's factor, unless the bin does without. One
- * thread. */
+/* Drops M. It is made from this window's factor, unless the bin has to go without it for some
+ * windows. One thread. */
 __device__ inline void drop_inverse(const view &v, uint32_t bin, bool failed) {
     sliding &s = v.slide[bin];
     if (failed && s.kept && s.age < MVDR_YOUNG)
@@ -156,7 +162,7 @@ __device__ inline void drop_inverse(const view &v, uint32_t bin, bool failed) {
     v.bin[bin].slid = false;
 }
 
-/* The window's solution by M; one thread. */
+/* Sets the bin's state for a solution by M. One thread. */
 __device__ inline void note_slid(const view &v, uint32_t bin, double delta, double trace) {
     const sliding &s = v.slide[bin];
     bin_state &state = v.bin[bin];
@@ -172,9 +178,9 @@ __device__ inline void note_slid(const view &v, uint32_t bin, double delta, doub
     state.apart = delta * state.unit - s.delta;
 }
 
-/* Chooses the loading and decides. `little`: so few columns come and go that M can follow. One
- * block of threads a bin. */
-__global__ void __launch_bounds__(256) follow(view v, uint32_t columns, bool little) {
+/* Chooses the loading and decides whether M is updated. `little`: few enough columns enter and
+ * leave for an update. One block of threads for each bin. */
+__global__ void __launch_bounds__(256) choose_update(view v, uint32_t columns, bool little) {
     const uint32_t bin = blockIdx.x, m = v.order;
     if (!v.in_band(bin) || !v.unsolved[bin])
         return;
@@ -186,7 +192,7 @@ __global__ void __launch_bounds__(256) follow(view v, uint32_t columns, bool lit
     const bool plain = mvdr_plainly_loaded(&v.spec, delta, trace);
     const bool goes_on = plain && little && s.kept && s.age < MVDR_OLDEST &&
                          mvdr_loading_near(delta * s.weight / weight, s.delta) &&
-                         eliminate(v, bin, columns);
+                         correct_products(v, bin, columns);
     __syncthreads();
     if (threadIdx.x)
         return;
@@ -208,7 +214,7 @@ __global__ void __launch_bounds__(256) follow(view v, uint32_t columns, bool lit
 struct inverse_sums {
     double trace, energy;
 
-    /* Of an element on or below the diagonal. */
+    /* Adds an element on or below the diagonal. */
     __device__ void add(uint32_t i, uint32_t j, complex64 x) {
         trace += i == j ? x.re : 0;
         energy += (i == j ? 1 : 2) * square(x);
@@ -228,17 +234,18 @@ struct inverse_sums {
     }
 };
 
-/* An element on or below the diagonal, and its mirror image. */
+/* Stores an element on or below the diagonal, and its mirror image. */
 __device__ inline void put(tiles m, uint32_t i, uint32_t j, complex64 x) {
     m(i, j) = x;
     if (i > j)
         m(j, i) = conj(x);
 }
 
-/* M less y_k y_k^H over_k. Grid: eight rows, bins. */
-template <uint32_t COLUMNS> __global__ void __launch_bounds__(INVERSE_THREADS) take_away(view v) {
+/* M -= sum over k of over_k y_k y_k^H. Grid: groups of eight rows, bins. */
+template <uint32_t COLUMNS>
+__global__ void __launch_bounds__(INVERSE_THREADS) subtract_products(view v) {
     const uint32_t strip = blockIdx.x, bin = blockIdx.y, i = 8 * strip + lane() / 4;
-    if (!follows(v, bin))
+    if (!uses_inverse(v, bin))
         return;
     const tiles m = inverse_of(v, bin);
     const complex64 *y = product_of(v, bin, 0);
@@ -266,11 +273,11 @@ template <uint32_t COLUMNS> __global__ void __launch_bounds__(INVERSE_THREADS) t
     sums.write(v, bin, strip);
 }
 
-/* What the bin's solution by M publishes, or M is dropped where rounding hides the level. `parts`:
- * sums over the new M; 0: it is the old one. */
-__global__ void __launch_bounds__(INVERSE_THREADS) settle(view v, uint32_t parts) {
+/* Reports the bin's solution by M, or drops M if rounding hides the level. `parts`: number of parts
+ * of the sums over the new M; 0: M has not changed. */
+__global__ void __launch_bounds__(INVERSE_THREADS) report_updated(view v, uint32_t parts) {
     const uint32_t bin = blockIdx.x;
-    if (!follows(v, bin))
+    if (!uses_inverse(v, bin))
         return;
     sliding &s = v.slide[bin];
     const bin_state &state = v.bin[bin];
@@ -289,8 +296,8 @@ __global__ void __launch_bounds__(INVERSE_THREADS) settle(view v, uint32_t parts
         drop_inverse(v, bin, true);
 }
 
-/* M = unit X X^H of the bins that want it, over 64 rows and a panel's columns. Grid: panels times
- * row groups, bins. */
+/* M = unit X X^H for the bins that need an M, 64 rows of a panel for each thread block. Grid:
+ * panels times row groups, bins. */
 __global__ void __launch_bounds__(INVERSE_THREADS) make_inverse(view v) {
     const uint32_t bin = blockIdx.y, rows = padded(v.order), panels = rows / PANEL;
     const uint32_t other = blockIdx.x % panels * PANEL,
@@ -315,7 +322,7 @@ __global__ void __launch_bounds__(INVERSE_THREADS) make_inverse(view v) {
     sums.write(v, bin, blockIdx.x);
 }
 
-/* One block of threads a bin, after make_inverse. */
+/* Keeps the M that make_inverse has made. One block of threads for each bin. */
 __global__ void __launch_bounds__(INVERSE_THREADS) keep_inverse(view v, uint32_t parts) {
     const uint32_t bin = blockIdx.x;
     sliding &s = v.slide[bin];
@@ -335,7 +342,7 @@ __global__ void __launch_bounds__(INVERSE_THREADS) keep_inverse(view v, uint32_t
 
 /* ---- the spectrum ---------------------------------------------------------------------------- */
 
-/* Parts of p and q: [part][bin][point]. */
+/* Parts of p and q: [part][bin][point][2]. */
 __device__ inline double *moments_of(const view &v, const points &p, uint32_t part, uint32_t bin,
                                      uint32_t point) {
     return v.moment + (((size_t)part * v.spec.bins + bin) * p.pitch + point) * 2;
@@ -345,7 +352,7 @@ __device__ inline bool has_moments(const view &v, uint32_t bin) {
     return v.in_band(bin) && v.bin[bin].slid && v.bin[bin].delta > 0;
 }
 
-/* Adds what 16 rows of M a have of a^H M a and |M a|^2. */
+/* Adds the terms of a^H M a and |M a|^2 in 16 rows of M a. */
 __device__ inline void add_moments(const looks &l, uint32_t first, const strip &sum,
                                    double form[2][LOOKS / 8][2]) {
 #pragma unroll
@@ -360,7 +367,8 @@ __device__ inline void add_moments(const looks &l, uint32_t first, const strip &
         }
 }
 
-/* M, whose columns' conjugates are its rows, which lie in memory as fragments have them. */
+/* M as the left factor of a product. Its rows are the conjugates of its columns, and lie in memory
+ * in the order of a fragment. */
 struct inverse_columns {
     tiles m;
 };
@@ -368,8 +376,8 @@ __device__ inline fragment_a columns_of(const inverse_columns &w, uint32_t first
     return rows_of(w.m, first, k);
 }
 
-/* A thread's share of the next stretch of steering vectors, on its way from memory while the one
- * before is multiplied. */
+/* A thread's part of the next stretch of steering vectors. It is read from memory while the present
+ * stretch is multiplied. */
 struct next_stretch {
     static constexpr uint32_t DOWN = STRETCH / 4, COUNT = DOWN * LOOKS / 8 / SPECTRUM_WARPS;
     complex32 at[COUNT];
@@ -394,8 +402,8 @@ struct next_stretch {
     }
 };
 
-/* The moments of MOMENT_ROWS rows of M. M is padded with zeros, so that what lies beyond the order
- * in the steering vectors adds nothing. Grid: groups of points, bins, parts. */
+/* Computes the parts of p and q in MOMENT_ROWS rows of M. M is padded with zeros, so that rows of
+ * the steering vectors beyond the order add nothing. Grid: groups of points, bins, parts. */
 __global__ void __launch_bounds__(SPECTRUM_WARPS *WARP, 3) moments(view v, points p) {
     __shared__ stretch y;
     __shared__ double form[SPECTRUM_WARPS][2][LOOKS];
@@ -441,7 +449,8 @@ __global__ void __launch_bounds__(SPECTRUM_WARPS *WARP, 3) moments(view v, point
     moments_of(v, p, part, bin, l.first + threadIdx.x / 2)[threadIdx.x % 2] = whole;
 }
 
-/* P from p and q; `probes`: also the point's weight in the probe. Grid: points, bins. */
+/* Computes P from p and q, and with `probes` also the point's weight in the probe. Grid: points,
+ * bins. */
 __global__ void add_up_moments(view v, points p, uint32_t parts, bool probes) {
     const uint32_t point = blockIdx.x * blockDim.x + threadIdx.x, bin = blockIdx.y;
     if (point >= p.count || !has_moments(v, bin))
@@ -460,13 +469,13 @@ __global__ void add_up_moments(view v, points p, uint32_t parts, bool probes) {
         v.probe[at] = (sonar_random_at(v.slide[bin].windows, point) & 1 ? 1 : -1) / sqrt(first);
 }
 
-/* ---- what rounding has done ------------------------------------------------------------------ */
+/* ---- the rounding error of M ----------------------------------------------------------------- */
 
-/* The sum of a, weighted, over the grid's directions, to where M is applied to it. A warp four
- * rows. Grid: rows, bins. */
+/* Computes the probe, the weighted sum of a over the grid's directions, as the column that M is
+ * applied to. Four rows for each warp. Grid: rows, bins. */
 __global__ void __launch_bounds__(INVERSE_THREADS) make_probe(view v, points p) {
     const uint32_t row = 4 * (blockIdx.x * warps() + warp()), bin = blockIdx.y;
-    if (!follows(v, bin) || row >= padded(v.order))
+    if (!uses_inverse(v, bin) || row >= padded(v.order))
         return;
     const complex32 *a = p.steering + (size_t)bin * steering_size(p.pitch, v.most);
     complex64 sum = {0, 0};
@@ -485,8 +494,8 @@ __global__ void __launch_bounds__(INVERSE_THREADS) make_probe(view v, points p) 
         moved_of(v, bin, 0)[i] = i < v.order ? sum : complex64{0, 0};
 }
 
-/* Re z_j sum over i > j of conj(z_i) S_ij, twice, and S_jj |z_j|^2. `backward`: of the columns'
- * mirror images. A warp. */
+/* The terms of column j in z^H S z: twice Re z_j sum over i > j of conj(z_i) S_ij, plus S_jj
+ * |z_j|^2. `backward`: with the mirrored z. A warp calls. */
 __device__ inline double column_form(const bin_matrix &s, const complex64 *z, uint32_t j,
                                      bool backward) {
     const view &v = s.v;
@@ -501,10 +510,10 @@ __device__ inline double column_form(const bin_matrix &s, const complex64 *z, ui
     return sum.re * own.re - sum.im * own.im;
 }
 
-/* Parts of z^H S z. Grid: groups of columns, bins. */
+/* Computes parts of z^H S z. Grid: groups of columns, bins. */
 __global__ void __launch_bounds__(INVERSE_THREADS) square_probe(view v) {
     const uint32_t bin = blockIdx.y;
-    if (!follows(v, bin))
+    if (!uses_inverse(v, bin))
         return;
     const bin_matrix s(v, bin, {0, 0, 1, 0});
     const complex64 *z = product_of(v, bin, 0);
@@ -519,10 +528,10 @@ __global__ void __launch_bounds__(INVERSE_THREADS) square_probe(view v) {
         v.inverse_part[(size_t)bin * v.inverse_parts * 2 + blockIdx.x] = sum;
 }
 
-/* Whether the probe finds M to be right. One block of threads a bin. */
-__global__ void __launch_bounds__(256) judge(view v, uint32_t parts) {
+/* Decides by the probe whether M is accurate enough. One block of threads for each bin. */
+__global__ void __launch_bounds__(256) judge_inverse(view v, uint32_t parts) {
     const uint32_t bin = blockIdx.x;
-    if (!follows(v, bin))
+    if (!uses_inverse(v, bin))
         return;
     const sliding &s = v.slide[bin];
     const complex64 *probe = moved_of(v, bin, 0), *z = product_of(v, bin, 0);

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * Eigenvalues and eigenvectors of many Hermitian matrices in float64 by the block Jacobi method, on
- * all multiprocessors, from nothing or from the eigenvectors of similar matrices.
+ * all multiprocessors, beginning from nothing or from the eigenvectors of similar matrices.
  *
- * One-sided: R = X X^H, and unitary transformations of X's columns make these orthogonal. They are
- * then eigenvectors times the roots of the eigenvalues (Hestenes; Drmac and Veselic 2008). X is the
- * Cholesky factor of R; or, from vectors V that nearly are eigenvectors, V times the factor of
- * V^H R V, so that its columns nearly are orthogonal. An error of V's orthogonality e is one of e
- * |R| in this result alone: that of the new vectors does not depend on it, and none adds up over
- * time.
+ * The method is one-sided: R = X X^H, and unitary transformations make X's columns orthogonal. The
+ * columns are then the eigenvectors times the square roots of the eigenvalues (Hestenes; Drmac and
+ * Veselic 2008). From nothing, X is the Cholesky factor of R. From approximate eigenvectors V, X is
+ * V times the factor of V^H R V, so that its columns are nearly orthogonal. An error e of V's
+ * orthogonality causes an error of e |R| in this result. It does not affect the orthogonality of
+ * the new vectors, so that errors do not add up over time.
  *
- * Columns go in blocks of 16, and blocks in pairs (round-robin): the Gram matrix of a pair's 32
- * columns is made on the tensor cores, a sweep of 31 rounds of 16 rotations in shared memory makes
- * it nearly diagonal, and the product of these rotations turns the columns, on the tensor cores.
- * The pairs of a round are independent. A team of thread blocks, one for each pair of a round, does
- * all sweeps of a matrix in one launch, with a barrier after each round.
+ * Columns are grouped in blocks of 16, and blocks in pairs (round-robin). The Gram matrix of a
+ * pair's 32 columns is computed on the tensor cores. A sweep of 31 rounds of 16 rotations in shared
+ * memory makes it nearly diagonal. The columns are multiplied by the product of these rotations, on
+ * the tensor cores. The pairs of a round are independent. A team of thread blocks, one for each
+ * pair of a round, makes all sweeps of a matrix in one launch, with a barrier after each round.
  *
- * All sums have one order, so that results repeat to the bit.
+ * All sums have a fixed order, so that results repeat to the bit.
  */
 #ifndef SONAR_MVDR_JACOBI_JACOBI_CUDA_CUH
 #define SONAR_MVDR_JACOBI_JACOBI_CUDA_CUH
@@ -27,49 +27,54 @@
 namespace mvdr {
 
 constexpr uint32_t JACOBI_BLOCK = 16, JACOBI_PIVOT = 32, JACOBI_PAIRS = 16;
-constexpr uint32_t JACOBI_THREADS = 128, JACOBI_RESIDENT = 4; /* blocks a multiprocessor, */
-constexpr uint32_t JACOBI_TOGETHER = 3; /* where pairs are turned all at once */
+constexpr uint32_t JACOBI_THREADS = 128,
+                   JACOBI_RESIDENT = 4; /* thread blocks on a multiprocessor */
+constexpr uint32_t JACOBI_TOGETHER = 3; /* the same where all pairs are turned at once */
 constexpr uint32_t JACOBI_MOST_SWEEPS = 40;
 constexpr uint32_t PIVOT_LD = 36; /* spreads the fragments of a product over the banks */
 constexpr uint32_t CHOLESKY_THREADS = 512;
 
-/* What is told of a matrix. */
+/* The report on a matrix. */
 struct jacobi_record {
-    double residual; /* largest |g_ij| / sqrt(g_ii g_jj) that the last sweep has met */
-    double shift;    /* added to the diagonal, where the matrix is not definite to rounding */
+    double residual; /* largest |g_ij| / sqrt(g_ii g_jj) that the last sweep found */
+    double shift;    /* added to the diagonal of a matrix that is not definite to rounding */
     uint32_t sweeps;
     uint32_t converged;
 };
 
-/* What a matrix begins from: nothing, vectors, or vectors that have followed its change. */
+/* Where a matrix begins: from nothing, from vectors, or from vectors that were updated for its
+ * change (follow_cuda.cuh). */
 enum jacobi_start : uint32_t { FROM_NOTHING, FROM_VECTORS, FROM_FOLLOWED };
 
-/* Matrices of as many rows, stored with a multiple of 32 rows and columns, which are zeros beyond
- * their own; so are the results there. */
+/* Matrices with the same number of rows. They are stored with a multiple of 32 rows and columns.
+ * Rows and columns beyond `rows` are zero, in the results, too. */
 struct jacobi_batch {
-    uint32_t rows, order, count; /* order: those stored */
-    double tolerance; /* of the residual; the last sweep leaves about its square. 0: rounding */
+    uint32_t rows, order, count; /* order: rows stored */
+    double tolerance; /* largest residual accepted; the last sweep leaves about its square. 0:
+                         rounding */
     uint32_t max_sweeps;
     complex64 *a;           /* [matrix][order][order] both triangles; destroyed */
     complex64 *x;           /* the same size; scratch */
-    complex64 *vectors;     /* the same size: where warm those of a similar matrix, then the
-                               eigenvectors, column by column in the order of d */
-    const uint32_t *wanted; /* [matrix] 0: nothing happens to it; NULL: all */
-    uint32_t *kept; /* [matrix] a jacobi_start; then whether they have converged. NULL: never */
-    double *d;      /* [matrix][order] eigenvalues, descending, none negative; where it begins from
-                       vectors those of these */
-    double *own;    /* [matrix][order] scratch: of columns in the order of x */
-    jacobi_record *record;     /* [matrix] */
+    complex64 *vectors;     /* the same size: eigenvectors of a similar matrix, where it begins from
+                               vectors; then the eigenvectors, column by column in the order of d */
+    const uint32_t *wanted; /* [matrix] 0: the matrix is skipped; NULL: none is */
+    uint32_t *kept; /* [matrix] a jacobi_start; then whether the matrix has converged. NULL: all
+                       begin from nothing */
+    double *d; /* [matrix][order] eigenvalues, descending, none negative; at the start those of the
+                  vectors from which it begins */
+    double *own;           /* [matrix][order] scratch: squares of the columns in the order of x */
+    jacobi_record *record; /* [matrix] */
     unsigned long long *worst; /* [matrix][JACOBI_MOST_SWEEPS] bits of squares of residuals */
-    uint32_t *arrived;         /* [count + 1] blocks begun, then [team] blocks at its barriers */
-    uint32_t teams, members;   /* blocks of a team; of a launch */
+    uint32_t *arrived; /* [0]: thread blocks that have begun; [1 + team]: arrivals at the team's
+                          barriers */
+    uint32_t teams, members; /* of a launch: number of teams, thread blocks of a team */
     struct {
         uint32_t teams, members;
-    } fit[2]; /* for these: by pairs, and all at once where some begin from vectors; jacobi_fit */
+    } fit[2]; /* [0]: pair by pair; [1]: all pairs at once, from vectors. Set by jacobi_fit */
     complex64 *squares; /* [mvdr_jacobi_teams()][4][order][order] scratch of a team */
-    double *sums;       /* [mvdr_jacobi_teams()][2][jacobi_parts()][order] the same */
-    double *turn;       /* [matrix][order][order] scratch, where vectors follow; so is */
-    complex64 *change;  /* [matrix][2][FOLLOW_PROBES][order] */
+    double *sums;       /* [mvdr_jacobi_teams()][2][jacobi_parts()][order] scratch of a team */
+    double *turn;       /* [matrix][order][order] scratch of follow_cuda.cuh */
+    complex64 *change;  /* [matrix][2][FOLLOW_PROBES][order] the same */
 
     __device__ size_t first(uint32_t matrix) const { return (size_t)matrix * order * order; }
     __device__ bool wants(uint32_t matrix) const { return !wanted || wanted[matrix]; }
@@ -81,14 +86,15 @@ struct jacobi_batch {
     }
 };
 
-/* Parts of the sums over a column's or a row's elements: of tiles of 32 columns, and of 16 rows. */
+/* Number of parts of the sums over a column's or a row's elements: one for each tile of 32 columns,
+ * and one for each 16 rows. */
 __host__ __device__ inline uint32_t jacobi_parts(uint32_t order) {
     return order / JACOBI_PIVOT + order / 16;
 }
 
 /* ---- fragments from global memory ------------------------------------------------------------ */
 
-/* Rows row.. and columns k.. of a matrix stored column by column. */
+/* Loads rows row.. and columns k.. of a matrix stored column by column. */
 __device__ inline void load_a(fragment_a &a, const complex64 *from, size_t ld, uint32_t row,
                               uint32_t k) {
 #pragma unroll
@@ -98,7 +104,7 @@ __device__ inline void load_a(fragment_a &a, const complex64 *from, size_t ld, u
     }
 }
 
-/* The same of its conjugate transpose. */
+/* The same for the conjugate transpose. */
 __device__ inline void load_adjoint(fragment_a &a, const complex64 *from, size_t ld, uint32_t row,
                                     uint32_t k) {
 #pragma unroll
@@ -117,7 +123,7 @@ __device__ inline void load_b(fragment_b &b, const complex64 *from, size_t ld, u
     }
 }
 
-/* Each element of four tiles side by side: its row, its column and its sum. */
+/* Passes each element of four adjacent tiles to `take`: row, column and value. */
 template <typename TAKE>
 __device__ inline void each_element(const fragment_c (&c)[4], uint32_t row, uint32_t column,
                                     TAKE take) {
@@ -132,10 +138,10 @@ __device__ inline void each_element(const fragment_c (&c)[4], uint32_t row, uint
 
 constexpr uint32_t TILE_ROWS_64 = 64, TILE_COLUMNS_32 = 32;
 
-/* What the products before the sweeps are: R V, V^H (R V), V L. */
+/* The products before the sweeps: R V, V^H (R V), V L. */
 enum jacobi_product { TIMES_VECTORS, BETWEEN_VECTORS, VECTORS_TIMES_FACTOR };
 
-/* C (16 x 32 at row, column) by one warp; C of BETWEEN_VECTORS is Hermitian. */
+/* Computes C (16 x 32 at row, column) by one warp. BETWEEN_VECTORS: C is Hermitian. */
 template <jacobi_product WHAT>
 __device__ inline void product_of(const jacobi_batch &b, uint32_t matrix, uint32_t row,
                                   uint32_t column) {
@@ -159,7 +165,7 @@ __device__ inline void product_of(const jacobi_batch &b, uint32_t matrix, uint32
                    : WHAT == BETWEEN_VECTORS ? x
                                              : a,
                    n, k, at);
-            if (WHAT == VECTORS_TIMES_FACTOR) /* beyond its diagonal is the matrix */
+            if (WHAT == VECTORS_TIMES_FACTOR) /* above its diagonal is the matrix */
 #pragma unroll
                 for (unsigned i = 0; i < 2; i++)
                     if (k + b_row(i) < at + b_column())
@@ -177,8 +183,8 @@ __device__ inline void product_of(const jacobi_batch &b, uint32_t matrix, uint32
     });
 }
 
-/* Of matrices that begin from vectors; the factor of the others is X itself. A block 64 rows and 32
- * columns. */
+/* Computes a product of matrices that begin from vectors. For the others X is the factor itself. 64
+ * rows and 32 columns for each thread block. */
 template <jacobi_product WHAT>
 __global__ void __launch_bounds__(JACOBI_THREADS, 3) jacobi_products(jacobi_batch b) {
     const uint32_t n = b.order, matrix = blockIdx.z, column = TILE_COLUMNS_32 * blockIdx.y,
@@ -199,10 +205,13 @@ __global__ void __launch_bounds__(JACOBI_THREADS, 3) jacobi_products(jacobi_batc
     }
 }
 
-/* Functions of a kernel that are called, not built in, have the registers for themselves: what does
- * not fit into these would be read and written over and over, as nothing stays in the first cache.
+/*
+ * This function and others below are not inlined, so that each has all registers. Otherwise the
+ * values that do not fit would be spilled again and again, as nothing stays in the L1 cache.
  *
- * rows x 32 at `panel` <- that times w, 16 rows a warp at a time; of columns from column(c). */
+ * Multiplies the rows begin.. of 32 columns by w, in place, 16 rows for each warp at a time.
+ * column(c) is column c.
+ */
 template <typename AT>
 __device__ __noinline__ void turn_columns(AT column, uint32_t begin, uint32_t end,
                                           const complex64 *w) {
@@ -233,13 +242,13 @@ __device__ __noinline__ void turn_columns(AT column, uint32_t begin, uint32_t en
 
 /* ---- Cholesky -------------------------------------------------------------------------------- */
 
-/* What a lane's pivot must exceed, and what takes its place otherwise. */
+/* A lane's pivot must exceed `least`; otherwise `filler` replaces it. */
 struct pivot_rule {
     double least, filler;
 };
 
-/* 1/sqrt(x) of a normal number to 20 bits, and from there to rounding by one step of third order.
- */
+/* 1/sqrt(x) of a normal number to 20 bits; refine_rsqrt makes it accurate to rounding by one step
+ * of third order. */
 __device__ inline double near_rsqrt(double x) {
     double y;
     asm("rsqrt.approx.ftz.f64 %0, %1;" : "=d"(y) : "d"(x));
@@ -251,10 +260,10 @@ __device__ inline double refine_rsqrt(double x, double y) {
     return fma(y * e, fma(e, 0.375, 0.5), y);
 }
 
-/* The factor L of a square of 32 rows on the diagonal goes to `panel`, column by column n apart,
- * and (L^-1)^H to w, by elimination in the square and the identity together. Every lane i of every
- * warp has row i's rule. A pivot of 0 leaves a column of zeros. Destroys s. Returns whether all
- * pivots are above the least, or that is infinite. All threads call. */
+/* Factors a square of 32 rows on the diagonal: L goes to `panel`, its columns n apart, and (L^-1)^H
+ * to w, by elimination in the square and in the identity together. Lane i of every warp has the
+ * rule of row i. A pivot of 0 leaves a column of zeros. Destroys s. Returns whether all pivots
+ * exceed their least value or that is infinite. All threads call. */
 __device__ __noinline__ bool factor_square(complex64 *s, pivot_rule rule, complex64 *panel,
                                            uint32_t n, complex64 *w) {
     bool fine = true;
@@ -291,7 +300,8 @@ __device__ __noinline__ bool factor_square(complex64 *s, pivot_rule rule, comple
     return fine;
 }
 
-/* Columns first.. of the factor that are known taken from the panel of 32 columns there. */
+/* Subtracts the products of the factor's finished columns from the panel of 32 columns at
+ * `first`. */
 __device__ __noinline__ void update_panel(complex64 *a, uint32_t n, uint32_t first) {
     for (uint32_t row = first + 16 * warp(); row < n; row += 16 * warps()) {
         fragment_c c[4] = {};
@@ -311,14 +321,15 @@ __device__ __noinline__ void update_panel(complex64 *a, uint32_t n, uint32_t fir
         }
         each_element(c, row, first, [=](uint32_t p, uint32_t q, complex64 sum) {
             complex64 *at = a + (size_t)q * n + p;
-            if (p >= q) /* beyond its diagonal stays the matrix */
+            if (p >= q) /* the matrix remains above its diagonal */
                 *at = {at->re + sum.re, at->im + sum.im};
         });
     }
 }
 
-/* The lower triangle becomes the factor of the matrix that the upper one has, with `diagonal` and
- * shift. False: a pivot is no more than rounding leaves. All threads call. */
+/* Replaces the lower triangle by the factor. The matrix is the upper triangle with `diagonal` and
+ * shift. `again`: the lower triangle has to be restored first, and pivots get a least value. False:
+ * a pivot is not above rounding. All threads call. */
 __device__ inline bool factor_matrix(complex64 *a, uint32_t rows, uint32_t n,
                                      const double *diagonal, double shift, bool again, complex64 *s,
                                      complex64 *w) {
@@ -338,7 +349,7 @@ __device__ inline bool factor_matrix(complex64 *a, uint32_t rows, uint32_t n,
             w[j * PIVOT_LD + i] = {i == j ? 1. : 0., 0};
         }
         __syncthreads();
-        pivot_rule rule = {INFINITY, 0}; /* beyond the matrix */
+        pivot_rule rule = {INFINITY, 0}; /* rows beyond the matrix */
         if (first + lane() < rows && again)
             rule = {shift / 4, shift / 4};
         else if (first + lane() < rows)
@@ -351,7 +362,8 @@ __device__ inline bool factor_matrix(complex64 *a, uint32_t rows, uint32_t n,
     return true;
 }
 
-/* One block a matrix. Where there is nothing at all, the identity's vectors. */
+/* Computes the Cholesky factor of each matrix, with a shift if the matrix is not definite. A matrix
+ * of zeros gets the identity's vectors. One thread block for each matrix. */
 __global__ void __launch_bounds__(CHOLESKY_THREADS, 1) jacobi_factor(jacobi_batch b) {
     constexpr double TINY = 1e-280;
     __shared__ complex64 s[JACOBI_PIVOT * PIVOT_LD], w[JACOBI_PIVOT * PIVOT_LD];
@@ -384,10 +396,11 @@ struct pivot_rotation {
 };
 
 /*
- * Inside a pivot columns have places: game p is that of the columns at places p and 16 + p, and
- * they move on after each round, so that every thread reads where it has read before. An element of
- * the Gram matrix is kept by its places: those of two different games p < q in four rows, by
- * whether each one's place is the lower or the upper, and last those of the games themselves.
+ * Within a pair of blocks the 32 columns have places. Game p is the pair of columns at the places p
+ * and 16 + p. The columns change places after each round, so that a thread always reads the same
+ * addresses. Elements of the Gram matrix are stored by place: first those between two different
+ * games p < q, in four rows, by whether each column is at the lower or the upper place of its game;
+ * last those within the games.
  */
 constexpr uint32_t TWO_GAMES = JACOBI_PAIRS * (JACOBI_PAIRS - 1) / 2,
                    ELEMENTS = 4 * TWO_GAMES + JACOBI_PAIRS;
@@ -397,7 +410,8 @@ struct index_pair {
     uint32_t x, y;
 };
 
-/* Game p of round r among `players`, an even number (circle method); x < y. */
+/* The columns or blocks of game p in round r among an even number of `players` (circle method); x <
+ * y. */
 __device__ inline index_pair jacobi_pair(uint32_t players, uint32_t r, uint32_t p) {
     const uint32_t ring = players - 1;
     uint32_t a = p ? r + p : ring, b = r + ring - p;
@@ -406,8 +420,9 @@ __device__ inline index_pair jacobi_pair(uint32_t players, uint32_t r, uint32_t 
     return {min(a, b), max(a, b)};
 }
 
-/* Where a column goes after a round: all meet all, the one at 0 staying; `across`: those of the
- * second block meet all of the first. After 31 or 16 rounds all are back. */
+/* The next place of a column after a round. All columns meet all others, and the one at place 0
+ * stays. `across`: columns of the second block meet all of the first. After 31 or 16 rounds all
+ * columns are at their first places. */
 __device__ inline uint32_t next_place(bool across, uint32_t place) {
     constexpr uint32_t P = JACOBI_PAIRS;
     if (across)
@@ -423,7 +438,7 @@ __device__ inline index_pair players_of(bool across, uint32_t round, uint32_t p)
     if (across)
         return {p, P + (p + round) % P};
     uint32_t low = p ? p - 1 + RING - round : 0,
-             high = 2 * P - 2 - p + RING - round; /* in the ring */
+             high = 2 * P - 2 - p + RING - round; /* places in the ring */
     low -= low >= RING ? RING : 0, high -= high >= RING ? RING : 0;
     low = low < P - 1 ? low + 1 : 3 * P - 2 - low,
     high = high < P - 1 ? high + 1 : 3 * P - 2 - high;
@@ -435,7 +450,7 @@ struct element_place {
     bool conjugated;
 };
 
-/* Of the element at two places. */
+/* The index of the element at two places. */
 __device__ inline element_place place_of(uint32_t i, uint32_t j) {
     const uint32_t p = i % JACOBI_PAIRS, q = j % JACOBI_PAIRS, upper = i / JACOBI_PAIRS,
                    other = j / JACOBI_PAIRS, low = min(p, q), high = max(p, q);
@@ -449,8 +464,8 @@ __device__ inline complex64 conj_if(bool wanted, complex64 x) {
     return {x.re, wanted ? -x.im : x.im};
 }
 
-/* Two games p < q, and where their four elements go after a round, with MIRRORED where conjugated.
- */
+/* Two games p < q, and the next indices of their four elements after a round, with MIRRORED if the
+ * element is conjugated. */
 struct two_games {
     uint8_t p, q;
     uint16_t to[4];
@@ -472,25 +487,25 @@ __device__ inline two_games games_of(uint32_t index, bool across) {
     return own;
 }
 
-/* What a pair of blocks is worked on in, in shared memory. */
+/* Shared memory for a pair of blocks. */
 struct pivot_room {
     union {
         complex64 e[2][ELEMENTS];             /* before an even and before an odd round */
         complex64 t[JACOBI_PIVOT * PIVOT_LD]; /* in straighten */
     };
-    double d[2][JACOBI_PIVOT];                /* the diagonal, by places */
-    double over[JACOBI_PIVOT];                /* 1 over it, at the start */
+    double d[2][JACOBI_PIVOT]; /* the diagonal by places, before an even and before an odd round */
+    double over[JACOBI_PIVOT]; /* 1 / the diagonal at the start */
     complex64 w[JACOBI_PIVOT * PIVOT_LD];     /* product of the rotations */
     pivot_rotation rotation[2][JACOBI_PAIRS]; /* of an even and of an odd round */
-    two_games games[2][JACOBI_THREADS];       /* [across], by threads; as long as the kernel */
-    bool turned;                              /* by more than half of the digits */
+    two_games games[2][JACOBI_THREADS];       /* [across] of each thread, set once in the kernel */
+    bool turned; /* some rotation changed more than half of the digits */
 };
 
 /* The rotation by the smaller angle that makes columns of squares dx and dy and product g
- * orthogonal; the squares become those of the new ones. Without division: with h = dy - dx and
- * u = 1/sqrt(h^2 + 4 |g|^2), c^2 = (1 + |h| u) / 2 and w = sign(h) g u / c. A last step makes
- * c^2 + |w|^2 1 to rounding of c alone: small rotations must not change lengths. Everybody waits
- * for this: 1/c begins from u's first approximation. */
+ * orthogonal. dx and dy become the squares of the new columns. It needs no division: with h = dy -
+ * dx and u = 1/sqrt(h^2 + 4 |g|^2), c^2 = (1 + |h| u) / 2 and w = sign(h) g u / c. A last step
+ * corrects c so that c^2 + |w|^2 is 1 to rounding, since small rotations must not change lengths.
+ * All threads wait for this function, so 1/c begins from the first approximation of u. */
 __device__ inline pivot_rotation orthogonalise(double &dx, double &dy, complex64 g) {
     constexpr double LEAST2 = 1e-32, TINY = 1e-290;
     const double g2 = square(g);
@@ -512,8 +527,8 @@ __device__ inline void apply(double c, complex64 w, complex64 &x, complex64 &y) 
     x = a, y = b;
 }
 
-/* w <- w J for the columns of COUNT games from the first one on, by a warp: all are read first,
- * since the compiler cannot know that they are apart. */
+/* w <- w J for the columns of COUNT games from the first one on, by a warp. All columns are read
+ * before any is written, since the compiler cannot know that they do not overlap. */
 template <uint32_t COUNT>
 __device__ inline void turn_product(complex64 *w, bool across, uint32_t round, uint32_t first,
                                     const pivot_rotation *r) {
@@ -533,7 +548,7 @@ __device__ inline void turn_product(complex64 *w, bool across, uint32_t round, u
         w[at[i]] = x[i], w[to[i]] = y[i];
 }
 
-/* e <- J^H e J for the elements of two games, to their next places. */
+/* e <- J^H e J for the elements of two games, written to their next places. */
 __device__ inline void turn_elements(const complex64 *e, complex64 *next, const two_games &own,
                                      const pivot_rotation *r) {
     const uint32_t at = threadIdx.x;
@@ -551,7 +566,7 @@ __device__ inline void turn_elements(const complex64 *e, complex64 *next, const 
         next[own.to[row] & ~MIRRORED] = conj_if(own.to[row] & MIRRORED, x[row]);
 }
 
-/* Columns of the matrix in a pair of blocks. */
+/* The columns of the matrix in a pair of blocks. */
 struct pivot_columns {
     complex64 *low, *high;
     uint32_t n;
@@ -560,21 +575,21 @@ struct pivot_columns {
     }
 };
 
-/* Which tiles of 16 x 8 of the Gram matrix a warp makes: those at (0, 0), (0, 8) and (0, 16), or at
- * (0, 24), (16, 16) and (16, 24); of products of different blocks alone that at (0, 16) or (0, 24).
- */
+/* The tiles of 16 x 8 of the Gram matrix that a warp computes: those at (0, 0), (0, 8) and (0, 16),
+ * or SECOND those at (0, 24), (16, 16) and (16, 24). ACROSS, for products of different blocks only:
+ * that at (0, 16) or (0, 24). */
 template <bool SECOND, bool ACROSS> struct gram_share {
     static constexpr unsigned TILES = ACROSS ? 1 : 3;
     __device__ static constexpr unsigned row(unsigned tile) { return SECOND && tile ? 16 : 0; }
     __device__ static constexpr unsigned column(unsigned tile) {
         return ACROSS ? (SECOND ? 24 : 16) : !SECOND ? 8 * tile : tile == 1 ? 16 : 24;
     }
-    __device__ static constexpr bool needs(unsigned eight) { /* columns */
+    __device__ static constexpr bool needs(unsigned eight) { /* group of eight columns */
         return ACROSS ? eight < 2 || eight == (SECOND ? 3 : 2) : SECOND || eight < 3;
     }
 };
 
-/* By one warp, over every second 8 rows from `row` on. */
+/* Computes a warp's tiles over every second group of 8 rows from `row` on. */
 template <bool SECOND, bool ACROSS>
 __device__ inline void gram_tiles(const pivot_columns &column, uint32_t row, fragment_c c[3]) {
     using share = gram_share<SECOND, ACROSS>;
@@ -619,8 +634,8 @@ __device__ inline void put_tiles(pivot_room &r, const fragment_c c[3], bool add)
         }
 }
 
-/* The Gram matrix of a pair's columns into r; the first half of the rows' terms and then the
- * others. All threads call. */
+/* Computes the Gram matrix of a pair's columns into r: the terms of the first half of the rows,
+ * then of the second. All threads call. */
 template <bool ACROSS>
 __device__ inline void gram_above(const pivot_columns &column, pivot_room &r) {
     const uint32_t part = warp() % 2;
@@ -639,8 +654,8 @@ __device__ inline void gram_above(const pivot_columns &column, pivot_room &r) {
     }
 }
 
-/* The Gram matrix of a pair's columns into r, with its diagonal. `across`: of products of different
- * blocks alone, the others being nearly zeros, and with the diagonal `known` of the thread's
+/* Computes the Gram matrix of a pair's columns and its diagonal into r. `across`: only the products
+ * of different blocks, since the others are nearly zero; the diagonal is `known`, of the thread's
  * column. Returns the largest |g_ij|^2 / (g_ii g_jj). All threads call. */
 __device__ __noinline__ double gram_of(pivot_columns column, bool across, double known,
                                        pivot_room &r) {
@@ -671,9 +686,9 @@ __device__ __noinline__ double gram_of(pivot_columns column, bool across, double
     return block_max(worst);
 }
 
-/* One sweep over the pivot; r.w gets the product of its rotations, r.d[0] the new diagonal. While a
- * warp finds the rotations of a round, the others apply those of the last one to the product. All
- * threads call. */
+/* Makes a sweep over a pair of blocks. r.w gets the product of its rotations, r.d[0] the new
+ * diagonal. While one warp finds the rotations of a round, the others apply those of the last round
+ * to the product. All threads call. */
 __device__ __noinline__ void sweep_pivot(pivot_room &r, bool across) {
     constexpr uint32_t P = JACOBI_PAIRS;
     const uint32_t rounds = across ? P : 2 * P - 1, low = threadIdx.x % P, high = P + low;
@@ -708,8 +723,8 @@ __device__ __noinline__ void sweep_pivot(pivot_room &r, bool across) {
         r.turned = true;
 }
 
-/* w <- w (3 - w^H w) / 2: what rounding has taken from its columns' orthogonality, a few units, is
- * not to add up over the sweeps. Destroys r.e. All threads call. */
+/* w <- w (3 - w^H w) / 2 restores the orthogonality of w's columns, so that rounding errors of a
+ * few units do not add up over the sweeps. Destroys r.e. All threads call. */
 __device__ __noinline__ void straighten(pivot_room &r) {
     const uint32_t row = 16 * (warp() % 2), column = 16 * (warp() / 2);
     for (uint32_t turn = 0; turn < 2; turn++) {
@@ -744,7 +759,7 @@ __device__ __noinline__ void straighten(pivot_room &r) {
     }
 }
 
-/* Waits for all blocks of a team, which have then seen each other's results. */
+/* Waits for all thread blocks of a team. Afterwards each sees the others' results. */
 __device__ inline void team_barrier(uint32_t *arrived, uint32_t target) {
     __syncthreads();
     if (threadIdx.x == 0) {
@@ -758,13 +773,13 @@ __device__ inline void team_barrier(uint32_t *arrived, uint32_t target) {
     __syncthreads();
 }
 
-/* A member of a team, and where the team's barrier has come to. */
+/* A member of a team, and the count that its next barrier waits for. */
 struct team_member {
     uint32_t team, member, members, *arrived, target;
 };
 
-/* Blocks take their places in the order in which they begin, so that a team never waits for a block
- * that could begin only after it. */
+/* Joins a team. Thread blocks take their places in the order in which they begin, so that a team
+ * never waits for a block that could begin only after the team has ended. */
 __device__ inline team_member join_team(const jacobi_batch &b) {
     __shared__ uint32_t ticket;
     if (threadIdx.x == 0)
@@ -781,12 +796,13 @@ __device__ inline void meet(team_member &own) {
         team_barrier(own.arrived, own.target += own.members);
 }
 
-/* Pairs are left alone whose columns are orthogonal to rounding; sweeps go on until all are. After
- * one that has found all nearly so, columns of one block are compared in the first round alone. */
+/* Squares of residuals. ORTHOGONAL2: pairs below it are orthogonal to rounding and are not turned.
+ * Sweeps continue until all pairs are. NEARLY2: after a sweep that found nothing above it, columns
+ * of one block are compared in the first round only. */
 constexpr double ORTHOGONAL2 = 2.25e-30, NEARLY2 = 1e-3;
 
-/* A pair's columns of the matrix at x, of squares d[column]. Returns the square of the residual
- * that they had. */
+/* Turns a pair's columns of the matrix at x; d has the squares of the columns. Returns the square
+ * of the residual before. */
 __device__ inline double turn_pair(complex64 *x, uint32_t n, double *d, index_pair pair,
                                    bool across, pivot_room &r) {
     const pivot_columns column = {x + (size_t)pair.x * JACOBI_BLOCK * n,
@@ -810,7 +826,7 @@ __device__ inline double turn_pair(complex64 *x, uint32_t n, double *d, index_pa
     return worst;
 }
 
-/* A member's part of a sweep over a matrix. Returns the square of the residual. */
+/* A member's part of a sweep over a matrix. Returns the square of the residual of all members. */
 __device__ inline double sweep_matrix(const jacobi_batch &b, team_member &own, uint32_t matrix,
                                       bool nearly, unsigned long long *shared_worst,
                                       pivot_room &r) {
@@ -828,7 +844,7 @@ __device__ inline double sweep_matrix(const jacobi_batch &b, team_member &own, u
     return __longlong_as_double((long long)__ldcg(shared_worst));
 }
 
-/* How far a matrix has come. */
+/* The progress of a matrix. */
 struct sweep_progress {
     uint32_t most, sweeps;
     double limit, found; /* squares of the residual */
@@ -847,7 +863,7 @@ struct sweep_progress {
     }
 };
 
-/* All sweeps of all matrices by pairs; b.teams * b.members blocks. */
+/* Makes all sweeps of all matrices pair by pair. b.teams * b.members thread blocks. */
 __global__ void __launch_bounds__(JACOBI_THREADS, JACOBI_RESIDENT) jacobi_sweeps(jacobi_batch b) {
     __shared__ pivot_room r;
     team_member place = join_team(b);
@@ -866,17 +882,19 @@ __global__ void __launch_bounds__(JACOBI_THREADS, JACOBI_RESIDENT) jacobi_sweeps
 /* ---- all rotations at once ------------------------------------------------------------------- */
 
 /*
- * Where the angles are small all pairs are turned at once. K has the sine of half of each pair's
- * angle, as if that pair were alone; K^H = -K, so that P = K^H K = -K^2 and C = sqrt(1 - P) are
- * Hermitian, commute with K, and C + K is unitary. Its square, by the whole angles, is
- * 1 - 2 P + 2 K C. The residual becomes about its product with the largest angle. The root is a
- * polynomial in P, best in [0, most]: pairs of terms, and a product with P^2 for each pair.
+ * If the angles are small, all pairs are turned at once. The element of K for a pair is the sine of
+ * half of the angle that the pair would have alone. K^H = -K, so that P = K^H K = -K^2 and C =
+ * sqrt(1 - P) are Hermitian and commute with K, and C + K is unitary. Its square is the rotation by
+ * the whole angles, 1 - 2 P + 2 K C. The new residual is about the old one times the largest angle.
+ * The root is approximated by the best polynomial in P for norms up to `most`, evaluated in pairs
+ * of terms with one product by P^2 for each pair.
  */
 struct root_polynomial {
-    double most; /* of P's norm */
+    double most; /* largest norm of P */
     double term[14];
 };
-constexpr uint32_t ROOTS = 6, ROOT_PAIRS = 2; /* pairs of the first one; each next has one more */
+/* pairs of terms in the first polynomial; each next one has one more */
+constexpr uint32_t ROOTS = 6, ROOT_PAIRS = 2;
 __constant__ const root_polynomial ROOT[ROOTS] = {
     {5.4e-4, {1, -0.5000000000015389, -0.12499998575202588, -0.06254220943745303}},
     {0.012,
@@ -899,36 +917,37 @@ __constant__ const root_polynomial ROOT[ROOTS] = {
       -0.014818817743995386, 0.005547983308268741, -0.045434845965871884, 0.05116240850106343,
       -0.051648928417507185}}};
 
-/* Below the first the root is 1 - P/2 to rounding, below the second the rotation 1 + 2 K. */
+/* For norms of P below SMALL_P the root is 1 - P/2 to rounding; below TINY_P the rotation is 1 + 2
+ * K. */
 constexpr double SMALL_P = 8e-9, TINY_P = 1e-17;
 
-/* What a member works on. */
+/* The memory that a member uses for a matrix. */
 struct team_work {
     uint32_t n;
-    complex64 *x, *turned; /* columns, and where they go next */
-    complex64 *k;          /* all rotations by half their angles: sines */
-    complex64 *p, *p2;     /* -K^2 and its square */
-    complex64 *root[2];    /* the cosines, and the whole angles' rotations */
-    double *d;             /* squares of columns */
-    double *sums;          /* [2][jacobi_parts()][n] parts of rows' sums of |P| and |P^2|, or of
-                              columns' squares */
+    complex64 *x, *turned; /* columns before and after a turn */
+    complex64 *k;          /* sines of half of the angles */
+    complex64 *p, *p2;     /* P = -K^2, and its square */
+    complex64 *root[2];    /* steps of the polynomial, then the rotation by the whole angles */
+    double *d;             /* squares of the columns */
+    double *sums; /* [2][jacobi_parts()][n] parts of the sums of |P| and |P^2| over rows, or of the
+                     squares of columns */
 };
 
-/* How the element of a product opposite the diagonal follows from the one below it. */
+/* How an element of a product above the diagonal follows from the one below it. */
 enum class mirror { NONE, HERMITIAN, SKEW };
 
-/* Left times right; stored is of[0] on the diagonal + of[1] first + (of[2] second + of[3] product).
- * SKEW: what is in brackets, the rest is Hermitian. */
+/* A step: product = left times right. Stores of[0] on the diagonal + of[1] first + (of[2] second +
+ * of[3] product). SKEW: the terms in brackets are skew-Hermitian, the others Hermitian. */
 struct team_step {
     const complex64 *left, *right;
     mirror kind;
     complex64 *to;
     double of[4];
     const complex64 *first, *second; /* NULL: none */
-    double *sums;                    /* of the sizes of a Hermitian matrix's rows; NULL: unwanted */
+    double *sums; /* sums of the magnitudes in the rows of a Hermitian matrix; NULL: not wanted */
 };
 
-/* Element of K for columns of squares dx and dy and product g. */
+/* The element of K for columns of squares dx and dy and product g. */
 __device__ inline complex64 half_rotation(double dx, double dy, complex64 g, double *worst) {
     const double relative = dx > 0 && dy > 0 ? square(g) * (1 / dx) * (1 / dy) : 0;
     *worst = fmax(*worst, relative);
@@ -944,16 +963,16 @@ __device__ inline double size_of(complex64 x) {
     return size2 > 1e-290 ? size2 * near_rsqrt(size2) : 0;
 }
 
-/* A tile's elements to their places, and their mirror images to theirs; by its warp. */
+/* Stores a tile's elements and their mirror images. The tile's warp calls. */
 __device__ inline void store_tile(const team_work &work, const team_step &step,
                                   const fragment_c (&c)[4], uint32_t row, uint32_t column) {
     const uint32_t n = work.n;
     const bool whole = step.kind == mirror::NONE, skew = step.kind == mirror::SKEW;
-    double along[2] = {0, 0}; /* of rows row + lane/4 and 8 below: sizes */
+    double along[2] = {0, 0}; /* magnitudes in the rows row + lane/4 and row + lane/4 + 8 */
 #pragma unroll
     for (uint32_t j = 0; j < 4; j++) {
         complex64 first[4] = {}, second[4] = {};
-        double down[2] = {0, 0}; /* of two columns: sizes, or squares */
+        double down[2] = {0, 0}; /* magnitudes or squares in two columns */
 #pragma unroll
         for (unsigned e = 0; e < 4; e++) {
             const size_t at = (size_t)(column + 8 * j + c_column(e)) * n + row + c_row(e);
@@ -1001,8 +1020,8 @@ __device__ inline void store_tile(const team_work &work, const team_step &step,
         }
 }
 
-/* A member's tiles of a step, 16 x 32 a warp. GRAM: of K, from the columns' Gram matrix. Returns
- * the largest square of a residual of the thread's. */
+/* Computes a member's tiles of a step, 16 x 32 for each warp. GRAM: the step makes K from the
+ * columns' Gram matrix. Returns the largest square of a residual in the thread's tiles. */
 template <bool GRAM>
 __device__ __noinline__ double make_step(const team_work &work, const team_member &own,
                                          const team_step &step) {
@@ -1049,7 +1068,8 @@ __device__ __noinline__ double make_step(const team_work &work, const team_membe
     return worst;
 }
 
-/* The largest sum of a row's sizes, which no eigenvalue exceeds. All threads call. */
+/* The largest sum of the magnitudes in a row, an upper bound of the eigenvalues. All threads
+ * call. */
 __device__ inline double norm_of(const team_work &work, const double *sums) {
     const uint32_t n = work.n, columns = n / JACOBI_PIVOT;
     double most = 0;
@@ -1066,7 +1086,8 @@ __device__ inline double norm_of(const team_work &work, const double *sums) {
     return block_max(most);
 }
 
-/* What turns X, from K, unless P is too large. Returns P's norm, roughly, or a negative number. */
+/* Computes from K the step `turn` that turns X. Returns an upper bound of P's norm, or a negative
+ * number if P is too large. */
 __device__ inline double make_rotation(const team_work &work, team_member &own, team_step *turn) {
     const auto take = [&](const team_step &step) {
         make_step<false>(work, own, step);
@@ -1111,8 +1132,8 @@ __device__ inline double make_rotation(const team_work &work, team_member &own, 
     return norm;
 }
 
-/* Turns all pairs at once, unless the angles are too large for that: false. *found gets the square
- * of the residual: that before, or where only rounding is left a bound of it. */
+/* Turns all pairs at once. False: the angles are too large. *found gets the square of the residual:
+ * the one before the turn or, if only rounding remains, a bound of the one after it. */
 __device__ __noinline__ bool turn_all(team_work &work, team_member &own, double limit,
                                       unsigned long long *shared_worst, double *found) {
     team_step turn = {work.x,       work.x,  mirror::SKEW, work.k,
@@ -1146,12 +1167,12 @@ __device__ __noinline__ bool turn_all(team_work &work, team_member &own, double 
     return true;
 }
 
-/* ---- all of it ------------------------------------------------------------------------------- */
+/* ---- sweeps of a large matrix ---------------------------------------------------------------- */
 
 enum class rounds_of { NEIGHBOURS, ALL };
 
-/* A member's part of a sweep, or of one in which blocks meet those beside them alone. Returns the
- * square of the residual. */
+/* A member's part of a sweep in which all blocks meet, or only adjacent ones. Returns the square of
+ * the residual. */
 __device__ __noinline__ double sweep_pairs(const team_work &work, team_member &own, rounds_of which,
                                            bool nearly, unsigned long long *shared_worst,
                                            pivot_room &r) {
@@ -1172,13 +1193,16 @@ __device__ __noinline__ double sweep_pairs(const team_work &work, team_member &o
     return __longlong_as_double((long long)__ldcg(shared_worst));
 }
 
-/* From vectors, whose columns are in falling order and where only neighbours have large angles, all
- * pairs are turned at once, after neighbours that far from orthogonal; after a sweep again if that
- * has met no more than TOGETHER2. A matrix that has refused twice is not asked again. */
+/* When all pairs are turned at once. From vectors, columns are in falling order and only neighbours
+ * have large angles. So all pairs are turned at once from the start. Sweeps of neighbouring blocks
+ * come first if neighbours may be far from orthogonal: two at the start, unless the vectors were
+ * updated, two after a sweep of all pairs, and one if the residual is above NEIGHBOURS2. After a
+ * sweep of all pairs, all are turned at once again if it found no more than TOGETHER2. After
+ * MOST_REFUSALS failures a matrix is swept pair by pair. */
 constexpr double TOGETHER2 = 1e-2, NEIGHBOURS2 = 1e-6;
 constexpr uint32_t MOST_REFUSALS = 2;
 
-/* All sweeps over a matrix. All threads of all members call. */
+/* Makes all sweeps over a matrix. All threads of all members call. */
 __device__ inline void sweep_together(team_work &work, team_member &own, jacobi_start start,
                                       unsigned long long *worst, pivot_room &r,
                                       sweep_progress &now) {
@@ -1200,7 +1224,8 @@ __device__ inline void sweep_together(team_work &work, team_member &own, jacobi_
     }
 }
 
-/* The same with all pairs at once where that is possible; fewer blocks, with more registers. */
+/* As jacobi_sweeps, with all pairs at once where possible. Fewer blocks run at a time, with more
+ * registers. */
 __global__ void __launch_bounds__(JACOBI_THREADS, JACOBI_TOGETHER) jacobi_together(jacobi_batch b) {
     __shared__ pivot_room r;
     team_member place = join_team(b);
@@ -1239,7 +1264,7 @@ __device__ inline uint32_t sum_counts(uint32_t value) {
     return value;
 }
 
-/* Squares of the columns, a warp each. */
+/* Computes the squares of the columns. A warp for each column. */
 __global__ void jacobi_norms(jacobi_batch b) {
     const uint32_t n = b.order, matrix = blockIdx.y, j = blockIdx.x * warps() + warp();
     if (j >= n || !b.wants(matrix))
@@ -1253,8 +1278,8 @@ __global__ void jacobi_norms(jacobi_batch b) {
         b.own[(size_t)matrix * n + j] = sum;
 }
 
-/* The columns in falling order, the first of equals first, and as vectors of length 1; a warp each.
- */
+/* Writes the columns in falling order, equal ones in their order, as vectors of length 1. A warp
+ * for each column. */
 __global__ void jacobi_order(jacobi_batch b) {
     const uint32_t n = b.order, matrix = blockIdx.y, j = blockIdx.x * warps() + warp();
     if (j >= n || !b.wants(matrix))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The loading of a bin's matrix and the share of a source's power that is left of it, as in
- * loading.c; dominant modes in place of loading. */
+/* The loading of a bin's matrix and the share of a source's power that P shows, as in loading.c;
+ * dominant modes instead of loading. */
 #ifndef SONAR_MVDR_JACOBI_LOADING_CUDA_CUH
 #define SONAR_MVDR_JACOBI_LOADING_CUDA_CUH
 
@@ -39,7 +39,7 @@ struct loaded {
     bool fallback, floored;
 };
 
-/* The bin's loading, `most` being its largest eigenvalue or a little more. One thread. */
+/* Sets the bin's loading. `most`: its largest eigenvalue, or an upper bound. One thread. */
 __device__ inline void set_loading(const view &v, uint32_t bin, double delta, double most) {
     bin_state &state = v.bin[bin];
     state.delta = v.spec.correct_level ? fmin(delta, MVDR_MOST_LOADING * most) : delta;
@@ -55,7 +55,7 @@ __device__ inline void note_loading(const view &v, uint32_t bin, double delta, d
     __syncthreads();
 }
 
-/* From all eigenvalues. All threads call. */
+/* Sets the loading from all eigenvalues. All threads call. */
 __device__ inline loaded load(const view &v, uint32_t bin, const double *d,
                               const weights &weights) {
     const uint32_t k = weights.order;
@@ -71,7 +71,7 @@ __device__ inline loaded load(const view &v, uint32_t bin, const double *d,
 
 /* ---- level ----------------------------------------------------------------------------------- */
 
-/* As mvdr_level of the CPU's. */
+/* As mvdr_level_of on the CPU. */
 __device__ inline double share_of(const view &v, const weights &weights, double sum, double quiet) {
     const double each = v.images;
     return mvdr_level_share(mvdr_level_freedom(sum, quiet, each * weights.effective), weights.count,
@@ -92,9 +92,10 @@ __device__ inline double level_by_eigenvalues(const view &v, const weights &weig
     return share_of(v, weights, sum, block_sum(quiet));
 }
 
-/* The same from `inverse`, the diagonal of A^-1, A = X^-H X^-1 being the loaded matrix: the sum of
- * rest is delta tr A^-1, and that of rest^2 is delta^2 |A^-1|^2. The diagonal gives the trace, and
- * bounds of the norm, whose part is small. The norm is computed only if the bounds are too wide. */
+/* The same from `inverse`, the diagonal of A^-1, where A = X^-H X^-1 is the loaded matrix: the sum
+ * of rest is delta tr A^-1, and that of rest^2 is delta^2 |A^-1|^2. The diagonal gives the trace
+ * and bounds of the norm, which contributes little. The norm is computed only if the bounds are too
+ * wide. */
 __device__ inline double level_by_inverse(const view &v, const weights &weights, tiles x,
                                           const double *inverse, uint32_t m, double delta) {
     const diagonal_sums diagonal = sums_of_diagonal(inverse, m);
@@ -111,12 +112,12 @@ __device__ inline mvdr_eigenspectrum eigenspectrum_of(const view &v, const doubl
     return {d, weights.order, v.n, weights.effective * v.images, v.spec.forward_backward};
 }
 
-/* One thread: a rule goes through the eigenvalues once. */
+/* The number of sources. One thread, since a rule reads the eigenvalues one after another. */
 __device__ inline uint32_t count_sources(const view &v, const mvdr_eigenspectrum &eigen) {
     return v.spec.source_count ? (uint32_t)mvdr_count_sources(v.spec.source_count, &eigen) : 0;
 }
 
-/* Dominant modes in place of loading; one thread, as reject() of solve.c. */
+/* Uses dominant modes instead of loading, as reject() of solve.c. One thread. */
 __device__ inline loaded reject(const view &v, uint32_t bin, const mvdr_eigenspectrum &eigen,
                                 uint32_t sources) {
     const size_t modes = mvdr_modes_of(&eigen, v.spec.dmr, sources);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* A bin's matrix, G over its columns or R over its rows, from the sums that are kept of it. */
+/* A bin's matrix, G over its columns or R over its rows, from its sums. */
 #ifndef SONAR_MVDR_JACOBI_MATRIX_CUDA_CUH
 #define SONAR_MVDR_JACOBI_MATRIX_CUDA_CUH
 
@@ -8,16 +8,16 @@
 
 namespace mvdr {
 
-/* Weights of the bin's snapshots in R, newest first: equal ones, or fading ones. */
+/* The snapshots in R and their weights, which are equal or fade. */
 struct weights {
-    double count;     /* snapshots that count; forgetting: accepted since the reset */
+    double count;     /* valid snapshots; with forgetting those accepted since the reset */
     double effective; /* L, or L_eff with forgetting */
-    double divisor;   /* sensor space: of the sums */
-    uint32_t order;   /* eigenvalues that are not those of slots without a snapshot */
+    double divisor;   /* sensor space: divisor of the sums */
+    uint32_t order;   /* eigenvalues, without those of empty slots */
 };
 
-/* Each slot's root; the first warp, as a fading weight depends on how many valid ones came later.
- */
+/* Computes each slot's root. Only the first warp works, since a fading weight depends on the number
+ * of later valid snapshots. All threads call. */
 __device__ inline void weigh_slots(const view &v, uint32_t bin, double each, double fade) {
     const uint8_t *valid = v.valid + bin * (size_t)v.length;
     const uint32_t filled = v.ring->filled;
@@ -59,7 +59,7 @@ __device__ inline weights weights_of(const view &v, uint32_t bin) {
 /* Element (i, j) of the bin's matrix: G over the columns or R over the rows. */
 struct bin_matrix {
     const view &v;
-    const complex64 *sums, *rest; /* rest: NULL where sums have none */
+    const complex64 *sums, *rest; /* rest: may be NULL */
     const double *root;
     double scale; /* sensor space: 1/divisor */
 
@@ -74,7 +74,7 @@ struct bin_matrix {
     __device__ complex64 gram(uint32_t i, uint32_t j) const {
         const uint32_t si = i % v.length, sj = j % v.length;
         const double weight = root[si] * root[sj];
-        if (weight == 0) /* such sums may be no numbers */
+        if (weight == 0) /* such sums may be NaN */
             return {0, 0};
         complex64 x;
         if (i >= v.length && j >= v.length)
@@ -114,12 +114,12 @@ __device__ inline double scale_for(double most) {
     return ldexp(1.0, -exponent);
 }
 
-/* A bin's place for its factor. */
+/* A bin's memory for its factor. */
 __device__ inline tiles factor_of(const view &v, uint32_t bin) {
     return {v.factor + (size_t)bin * v.most * v.most, v.most};
 }
 
-/* unit times the matrix; a row and a column of zeros to make `rows`. */
+/* Writes unit times the matrix, with rows and columns of zeros up to `rows`. */
 __device__ inline void assemble(const bin_matrix &x, matrix a, uint32_t m, uint32_t rows,
                                 double unit) {
     for (uint32_t j = warp(); j < rows; j += warps())
@@ -130,9 +130,9 @@ __device__ inline void assemble(const bin_matrix &x, matrix a, uint32_t m, uint3
     __syncthreads();
 }
 
-/* Rows begin <= i < end of four columns from j on: unit times the matrix plus `shift` on the
- * diagonal, and the identity up to whole panels. A warp, which reads eight rows at a time, and
- * writes what lies side by side. */
+/* Writes rows begin <= i < end of four columns from `four` on: unit times the matrix plus `shift`
+ * on the diagonal, and the identity up to whole panels. A warp calls; it processes eight rows at a
+ * time, whose elements are adjacent in f. */
 __device__ inline void assemble_columns(const bin_matrix &x, tiles f, uint32_t m, double unit,
                                         double shift, uint32_t four, uint32_t begin, uint32_t end) {
     const uint32_t j = four + lane() % 4;
@@ -147,7 +147,7 @@ __device__ inline void assemble_columns(const bin_matrix &x, tiles f, uint32_t m
     }
 }
 
-/* What factor() takes. */
+/* Writes the matrix for factor(). */
 __device__ inline void assemble_panels(const bin_matrix &x, tiles f, uint32_t m, double unit,
                                        double shift) {
     const uint32_t rows = padded(m);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Two neighbours among the eigenvalues of a large Hermitian matrix, without the others: the number
- * of eigenvalues below s is that of the negative pivots of A - s I, one factorisation. Each is
- * found to a cell of a fixed grid, and in it by what the determinant is at both edges, so that the
- * result does not depend on where the search began. It begins where the last one ended: a few
- * counts where the matrix has changed little.
+ * Two neighbouring eigenvalues of a large Hermitian matrix A, without the others. The number of
+ * eigenvalues below s is the number of negative pivots of A - s I, which takes one factorisation.
+ * Each eigenvalue is found to a cell of a fixed grid, and within the cell from the determinants at
+ * both edges. So the result does not depend on where the search began. It begins at the last
+ * result, and takes a few counts if the matrix has changed little.
  */
 #ifndef SONAR_MVDR_JACOBI_MEDIAN_CUDA_CUH
 #define SONAR_MVDR_JACOBI_MEDIAN_CUDA_CUH
@@ -16,7 +16,7 @@ namespace mvdr {
 /* Cells from 2^-64 to 1. */
 constexpr uint32_t OCTAVES = 64;
 struct cells {
-    uint32_t octave; /* number in each */
+    uint32_t octave; /* cells of an octave */
 
     __device__ uint32_t count() const { return OCTAVES * octave; }
 
@@ -35,25 +35,27 @@ struct cells {
     }
 };
 
-/* Wide cells save counts and cost digits: of 256 to an octave the median of noise alone is found to
- * within a thousandth, three counts of 1024 or 2048 rows in a window that slides by a snapshot, and
- * six of 256, where eigenvalues lie further apart and move more. With few rows, two eigenvalues in
- * one cell would shift the median by more than a thousandth. The route takes so few rows only if a
- * test names it, or if sensors are masked. */
+/* The width of the cells. Wide cells save counts and cost accuracy. With 256 cells in an octave the
+ * median of noise alone is accurate to a thousandth. That takes three counts with 1024 or 2048 rows
+ * if the block slides by a snapshot, and six with 256 rows, where eigenvalues are further apart and
+ * change more. With few rows, two eigenvalues in a cell would shift the median by more than a
+ * thousandth, and cells are narrower. Matrices are that small on this route only if a test names
+ * it, or if sensors are masked. */
 __device__ inline cells cells_for(uint32_t m) {
     return {m <= 192 ? 1024u : 256u};
 }
 
-/* Pivots of A - s I below this times s are replaced: eigenvalues near s move by less than that. */
+/* Pivots of A - s I below this times s are replaced by it. Eigenvalues near s move by less than
+ * that. */
 constexpr double SMALL_PIVOT = 1e-5;
 
-/* The edge of a cell; inertia of the matrix less that. */
+/* An edge s of a cell, and the inertia of A - s I. */
 struct edge {
     uint32_t cell;
     inertia at;
 };
 
-/* An eigenvalue is between these edges. */
+/* An interval that contains the eigenvalue. */
 struct bracket {
     edge low, high;
 
@@ -64,8 +66,8 @@ struct bracket {
             (tried.at.negative <= rank ? low : high) = tried;
     }
 
-    /* Alone between them, it is where the determinant, nearly linear so near to it, changes its
-     * sign; several are spread evenly. The outermost edges' determinants are not known. */
+    /* The eigenvalue. If it is alone in the cell, linear interpolation of the determinant gives its
+     * zero. Several are spread evenly. The determinants of the outermost edges are not known. */
     __device__ double value(const cells &all, uint32_t rank) const {
         const double from = all.edge(low.cell), width = all.edge(high.cell) - from;
         const uint32_t inside = max(high.at.negative - low.at.negative, 1u);
@@ -75,15 +77,16 @@ struct bracket {
     }
 };
 
-/* The eigenvalues of ranks rank[0] <= rank[1], counted from the smallest as 0, of a matrix whose
- * eigenvalues are below 1; one under 2^-64 comes out there. While it wants() one, it is to be given
- * the inertia of the matrix less shift() I. */
+/* A search for the eigenvalues of ranks rank[0] <= rank[1], counted from the smallest as 0. All
+ * eigenvalues are below 1; one under 2^-64 is found as 2^-64. While wants() is true, the caller
+ * passes the inertia of the matrix minus shift() I to take(). */
 struct search {
     cells all;
     uint32_t rank[2];
-    double near[2]; /* where they may be, or 0 */
+    double near[2]; /* starting values, or 0 */
     bracket found[2];
-    uint32_t own, step, next; /* the one that is looked for; cells to go; edge of the next count */
+    /* index of the present eigenvalue; cells of the next step; edge of the next count */
+    uint32_t own, step, next;
 
     __device__ void begin(uint32_t m, uint32_t first, uint32_t second, const double where[2]) {
         all = cells_for(m);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* MUSIC on the GPU, as in music.c: after the bins are solved, eigenvectors where these were solved
- * without, each direction's share beyond the signal subspace, and the mean over the bins. */
+/* MUSIC on the GPU, as in music.c: eigenvectors of bins that were solved without them, each
+ * direction's share outside of the signal subspace, and the mean over the bins. */
 #ifndef SONAR_MVDR_JACOBI_MUSIC_CUDA_CUH
 #define SONAR_MVDR_JACOBI_MUSIC_CUDA_CUH
 
@@ -9,8 +9,8 @@
 
 namespace mvdr {
 
-/* Which eigenvectors of the matrix that the bin was solved with span the signal subspace. One
- * thread block a bin; `shared_bytes` as view.shared_bytes. */
+/* Finds which eigenvectors of the bin's matrix span the signal subspace. One thread block for each
+ * bin; `shared_bytes` as view.shared_bytes. */
 __global__ void __launch_bounds__(512, 1) find_subspace(view v, size_t shared_bytes) {
     extern __shared__ __align__(16) unsigned char memory[];
     const uint32_t bin = blockIdx.x, m = v.order, rows = m + m % 2;
@@ -37,7 +37,8 @@ __global__ void __launch_bounds__(512, 1) find_subspace(view v, size_t shared_by
             (float)((unsigned)info[SONAR_MVDR_FLAGS] | SONAR_MVDR_FLAG_NOT_CONVERGED);
 }
 
-/* Each bin's share of the grid's directions. Grid: groups of directions, bins. */
+/* The share of each direction outside of a bin's signal subspace. Grid: groups of directions,
+ * bins. */
 __global__ void __launch_bounds__(SPECTRUM_WARPS *WARP, 3) noise_share(view v, points p) {
     __shared__ stretch y;
     __shared__ double form[SPECTRUM_WARPS][LOOKS];

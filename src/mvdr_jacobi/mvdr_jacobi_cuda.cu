@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The GPU's MVDR stage, the CPU stage's twin, all in float64: sums over the sensors
- * (sums_cuda.cuh) or over the snapshots (arrive_cuda.cuh), a thread block a bin from these to
- * loading and inverse factor (solve_cuda.cuh), one for 32 of its directions (spectrum_cuda.cuh);
- * of large matrices a block for each square of 64 rows and columns of their counts and factors
- * (factor_grid_cuda.cuh) and spectra (spectrum_grid_cuda.cuh);
- * or the inverse of the window before, which follows the snapshots (inverse_cuda.cuh).
- * Nothing is decided on the host and no intermediate result leaves the device. Kernels are in the
- * files named in brackets, what launches them is in run_*_cuda.cuh.
+ * The GPU's MVDR stage: the same computation as the CPU's, all in float64. The steps and the files
+ * of their kernels:
+ *
+ * - The sums over the sensors (sums_cuda.cuh) or over the snapshots (arrive_cuda.cuh).
+ * - Loading and inverse factor, a thread block for each bin (solve_cuda.cuh), and the spectrum, a
+ *   thread block for 32 directions of a bin (spectrum_cuda.cuh).
+ * - For large matrices, a thread block for each square of 64 rows and columns: counts and factors
+ *   (factor_grid_cuda.cuh), and spectra (spectrum_grid_cuda.cuh).
+ * - Instead of these, the streaming inverse, updated by the snapshots (inverse_cuda.cuh).
+ *
+ * The host decides nothing that depends on data, and no intermediate result leaves the device. The
+ * files run_*_cuda.cuh launch the kernels.
  */
 #include "mvdr_jacobi/create_cuda.cuh"
 #include "mvdr_jacobi/params_cuda.cuh"
@@ -47,7 +51,7 @@ inline sonar_code execute(void *opaque, sonar_queue *queue, const sonar_buffer *
     return code;
 }
 
-/* As many points at a time as there is room for. */
+/* Evaluates AT_ONCE points at a time. */
 inline sonar_code evaluate(void *opaque, sonar_queue *queue, const sonar_buffer *turns,
                            sonar_buffer *power, const sonar_work *work, sonar_error *err) {
     (void)work;
@@ -69,10 +73,11 @@ inline sonar_code evaluate(void *opaque, sonar_queue *queue, const sonar_buffer 
     if (!code)
         code = solve_for_points(stage, stream, err);
     for (size_t first = 0; first < count && !code; first += AT_ONCE)
-        code = look_at(stage, (const uint64_t *)turns->data + (ptrdiff_t)first * turns->stride[0],
-                       (size_t)turns->stride[0], sonar_min_size(AT_ONCE, count - first),
-                       (float *)power->data + (ptrdiff_t)first * power->stride[0], power->stride[0],
-                       stream, err);
+        code = evaluate_points(stage,
+                               (const uint64_t *)turns->data + (ptrdiff_t)first * turns->stride[0],
+                               (size_t)turns->stride[0], sonar_min_size(AT_ONCE, count - first),
+                               (float *)power->data + (ptrdiff_t)first * power->stride[0],
+                               power->stride[0], stream, err);
     return code;
 }
 

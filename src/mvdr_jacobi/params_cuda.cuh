@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Takes new parameters over, and forgets all snapshots after a reset. */
+/* Adopts new parameters, and clears the stage after a reset. */
 #ifndef SONAR_MVDR_JACOBI_PARAMS_CUDA_CUH
 #define SONAR_MVDR_JACOBI_PARAMS_CUDA_CUH
 
@@ -9,20 +9,20 @@
 
 namespace mvdr::host {
 
-/* There is no queue to do it on here: the next call does. */
+/* Notes the reset. The next call clears the stage, since there is no queue here. */
 inline void reset(void *opaque) {
     mvdr_stage *stage = (mvdr_stage *)opaque;
     stage->forgotten = true;
 }
 
-/* What has been solved is to be solved again. */
-inline sonar_code resolve(const mvdr_stage *stage, cudaStream_t stream, sonar_error *err) {
+/* Marks all bins as unsolved. */
+inline sonar_code mark_unsolved(const mvdr_stage *stage, cudaStream_t stream, sonar_error *err) {
     const mvdr::view *v = &stage->view;
     return CUDA_CHECK(
         where, cudaMemsetAsync(v->unsolved, 1, v->spec.bins * sizeof *v->unsolved, stream), err);
 }
 
-/* No inverse is kept. */
+/* Drops all inverses. */
 inline sonar_code forget_inverses(const mvdr_stage *stage, cudaStream_t stream, sonar_error *err) {
     const mvdr::view *v = &stage->view;
     return v->slide
@@ -32,7 +32,7 @@ inline sonar_code forget_inverses(const mvdr_stage *stage, cudaStream_t stream, 
                : SONAR_OK;
 }
 
-/* The next eigenvectors are found from nothing. */
+/* Makes the next decompositions begin from nothing. */
 inline sonar_code forget_vectors(const mvdr_stage *stage, cudaStream_t stream, sonar_error *err) {
     const mvdr::view *v = &stage->view;
     return v->kept ? CUDA_CHECK(where,
@@ -57,10 +57,10 @@ inline sonar_code forget(mvdr_stage *stage, cudaStream_t stream, sonar_error *er
     sonar_code code = forget_inverses(stage, stream, err);
     if (!code)
         code = forget_vectors(stage, stream, err);
-    return code ? code : resolve(stage, stream, err);
+    return code ? code : mark_unsolved(stage, stream, err);
 }
 
-/* The used sensors as rows, and by sensor what the sums need. */
+/* Lists the sensors in use as rows, and for each sensor its mirror. */
 inline void list_rows(mvdr_stage *stage, const sonar_params *params) {
     mvdr::view *v = &stage->view;
     const size_t sensors = v->spec.sensors;
@@ -77,7 +77,8 @@ inline void list_rows(mvdr_stage *stage, const sonar_params *params) {
             (uint32_t)stage->rows[v->spec.forward_backward ? partner[i] : i];
 }
 
-/* Pageable memory is read before these copies return, so that the arrays may change again. */
+/* Copies the rows and mirrors to the device. Pageable memory is read before the copies return, so
+ * that the arrays may change afterwards. */
 inline sonar_code upload_rows(const mvdr_stage *stage, cudaStream_t stream, sonar_error *err) {
     size_t sensors = stage->view.spec.sensors;
     CUDA_TRY(where,
@@ -90,7 +91,7 @@ inline sonar_code upload_rows(const mvdr_stage *stage, cudaStream_t stream, sona
                       err);
 }
 
-/* A table that is not there yet. True in `*same`: it is. */
+/* Copies a table to the device, unless it is there already: then *same becomes true. */
 inline sonar_code upload_turns(const sonar_manifold *from, uint64_t *to, uint64_t *made, bool *same,
                                cudaStream_t stream, sonar_error *err) {
     const size_t count = from->ranges * from->directions * from->sensors;
@@ -103,10 +104,10 @@ inline sonar_code upload_turns(const sonar_manifold *from, uint64_t *to, uint64_
                                      err);
 }
 
-/* Takes the rows, mirrors, turns and live values of new parameters over. The last go to the kernels
- * with each launch: graphs, which repeat those of one version, are run for no other. What was made
- * of sensors and turns that stay is kept; but parts of an array recompute their sums together,
- * whichever part's mask has changed, since a part knows only the version. */
+/* Adopts the rows, mirrors, turns and live values of new parameters. Kernels get the live values
+ * with each launch; a recorded graph is only run with the version of its parameters. Sums are kept
+ * if their sensors and turns have not changed. A part of an array always recomputes its sums: it
+ * does not know which part's mask has changed, and all parts have to recompute together. */
 inline sonar_code update_rows(mvdr_stage *stage, const sonar_params *params, cudaStream_t stream,
                               sonar_error *err) {
     mvdr::view *v = &stage->view;
@@ -143,7 +144,7 @@ inline sonar_code update_rows(mvdr_stage *stage, const sonar_params *params, cud
         return code;
     stage->version = params->version;
     stage->versioned = stage->changed = true;
-    return resolve(stage, stream, err);
+    return mark_unsolved(stage, stream, err);
 }
 
 } // namespace mvdr::host

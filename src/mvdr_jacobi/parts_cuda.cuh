@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What a part of an array gives of its sums, and what those that solve take of all parts' together,
- * as parts_cpu.c does. Rows are sonar_mvdr_sums_row doubles: x_i^H x_j of every slot j, x_i^H a of
+/* A part of an array gives its sums; a joined stage takes the sums of all parts together, as in
+ * parts_cpu.c. A row has sonar_mvdr_sums_row doubles: x_i^H x_j for every slot j, and x_i^H a for
  * every direction. */
 #ifndef SONAR_MVDR_JACOBI_PARTS_CUDA_CUH
 #define SONAR_MVDR_JACOBI_PARTS_CUDA_CUH
@@ -30,7 +30,7 @@ struct part_sums {
     }
 };
 
-/* Rows of doubles begin anywhere, and complex64 may not. */
+/* Access by element: a row of doubles may not have the alignment of complex64. */
 __device__ inline void put(double *row, uint32_t at, complex64 value) {
     row[2 * (size_t)at] = value.re, row[2 * (size_t)at + 1] = value.im;
 }
@@ -40,14 +40,14 @@ __device__ inline complex64 get(const double *row, uint32_t at) {
 
 /* ---- a part ---------------------------------------------------------------------------------- */
 
-/* All threads call; the first one writes. */
+/* Writes the products of a pair. All threads call; the first one writes. */
 __device__ inline void give(const view &v, mvdr_pair p, double *to) {
     if (threadIdx.x == 0)
         to[0] = p.lower, to[1] = p.upper, to[2] = p.cross, to[3] = v.n;
     __syncthreads();
 }
 
-/* Of every new snapshot. One block of threads a bin and arrival. */
+/* Gives the products of every new snapshot. One block of threads for each bin and new snapshot. */
 __global__ void give_products(view v, arrivals in, part_products out) {
     const uint32_t bin = blockIdx.x;
     for (uint32_t i = blockIdx.y; i < in.count; i += gridDim.y) {
@@ -58,7 +58,8 @@ __global__ void give_products(view v, arrivals in, part_products out) {
     }
 }
 
-/* Of the block's snapshots, before new ones take their slots. Grid: bins, slots. */
+/* Gives the products of the block's snapshots, before new ones take their slots. Grid: bins,
+ * slots. */
 __global__ void give_products_of_block(view v, part_products out) {
     const uint32_t bin = blockIdx.x;
     for (uint32_t slot = blockIdx.y; slot < v.length; slot += gridDim.y) {
@@ -69,16 +70,17 @@ __global__ void give_products_of_block(view v, part_products out) {
     }
 }
 
-/* All parts' products of the block's snapshots. They are others where a sensor of any part has been
- * masked or is used again; whether there is a tone is then decided as at the start. One block of
- * threads. */
+/* Stores the products of the block's snapshots, summed over all parts. If they differ from the
+ * stored ones, the mask of some part has changed, and the detection of tones starts again. One
+ * block of threads. */
 __global__ void restart_tones_joined(view v, part_products in) {
     const uint32_t pairs = (uint32_t)v.spec.bins - 1;
     bool others = false;
     for (uint32_t i = threadIdx.x; i < v.ring->filled * pairs; i += blockDim.x) {
         mvdr_pair *kept = &v.pair[(size_t)(i / pairs) * v.spec.bins + i % pairs];
         const double *p = in.at(i / pairs, i % pairs);
-        const long long *was = (const long long *)kept, *is = (const long long *)p; /* NaN too */
+        /* compares NaN, too */
+        const long long *was = (const long long *)kept, *is = (const long long *)p;
         others = others || was[0] != is[0] || was[1] != is[1] || was[2] != is[2];
         *kept = {p[0], p[1], p[2]};
     }
@@ -89,7 +91,8 @@ __global__ void restart_tones_joined(view v, part_products in) {
     }
 }
 
-/* All parts' products, to where tone_accumulate finds them. A thread a bin. */
+/* Stores the products of the new snapshots, summed over all parts, for tone_accumulate. A thread
+ * for each bin. */
 __global__ void note_products(view v, part_products in, uint32_t skip, uint32_t count) {
     const uint32_t bin = blockIdx.x * blockDim.x + threadIdx.x;
     if (bin >= v.spec.bins)
@@ -101,8 +104,8 @@ __global__ void note_products(view v, part_products in, uint32_t skip, uint32_t 
     }
 }
 
-/* Rows of the new slots, or of all where these have changed. Before the ring moves on. Grid: bins,
- * rows. */
+/* Gives the rows of the new slots, or of all slots in bins in which all have changed. Before the
+ * ring advances. Grid: bins, rows. */
 __global__ void give_sums(view v, slots fresh, bool renewed, bool steered, part_sums out) {
     const uint32_t bin = blockIdx.x, directions = (uint32_t)v.spec.directions;
     const bool whole = renewed || (steered && v.stale[bin]);
@@ -126,7 +129,7 @@ __global__ void give_sums(view v, slots fresh, bool renewed, bool steered, part_
     }
 }
 
-/* |a|^2 and projections of points. Grid: points, bins. */
+/* Gives |a|^2 and the projections at points. Grid: points, bins. */
 __global__ void give_points(view v, points p, double *out, ptrdiff_t bin_stride) {
     const uint32_t point = blockIdx.x, bin = blockIdx.y, each = 1 + 2 * v.columns;
     double *to = out + (ptrdiff_t)bin * bin_stride + (size_t)point * each;
@@ -139,7 +142,8 @@ __global__ void give_points(view v, points p, double *out, ptrdiff_t bin_stride)
 
 /* ---- all parts together ---------------------------------------------------------------------- */
 
-/* One slot's row. A pair of new ones is in both rows: the earlier one's counts, as in fold_sums. */
+/* Takes the row of a slot. A pair of new snapshots is in both rows; the earlier one's is used, as
+ * in fold_sums. */
 __device__ inline void take_row(const view &v, uint32_t bin, const double *row, uint32_t slot,
                                 bool whole, const slots &fresh, uint32_t i) {
     const uint32_t directions = (uint32_t)v.spec.directions;
@@ -157,7 +161,7 @@ __device__ inline void take_row(const view &v, uint32_t bin, const double *row, 
         v.valid[bin * (size_t)v.length + slot] = isfinite(get(row, slot).re);
 }
 
-/* Before the ring moves on. Grid: bins, rows. */
+/* Takes the sums of all parts. Before the ring advances. Grid: bins, rows. */
 __global__ void take_sums(view v, slots fresh, part_sums in) {
     const uint32_t bin = blockIdx.x, directions = (uint32_t)v.spec.directions;
     const bool whole = in.plan_of(bin)[SONAR_MVDR_PLAN_WHOLE] != 0;
@@ -175,7 +179,7 @@ __global__ void take_sums(view v, slots fresh, part_sums in) {
     }
 }
 
-/* Forgetting: counts the snapshots that have been accepted. A thread a bin, after take_sums. */
+/* Forgetting: counts the accepted snapshots. A thread for each bin, after take_sums. */
 __global__ void count_taken(view v, slots fresh) {
     const uint32_t bin = blockIdx.x * blockDim.x + threadIdx.x;
     if (bin >= v.spec.bins)
@@ -184,7 +188,7 @@ __global__ void count_taken(view v, slots fresh) {
         v.bin[bin].seen += v.valid[bin * (size_t)v.length + fresh.at(v, i)];
 }
 
-/* Grid: points, bins. */
+/* Takes |a|^2 and the projections at points. Grid: points, bins. */
 __global__ void take_points(view v, points p, const double *in, ptrdiff_t bin_stride) {
     const uint32_t point = blockIdx.x, bin = blockIdx.y, each = 1 + 2 * v.columns;
     const double *from = in + (ptrdiff_t)bin * bin_stride + (size_t)point * each;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Projections of all snapshots on a few points off the grid: x^H a as in sums_cuda.cuh, float64.
- * Tiles of 64 points would mostly multiply columns that were not asked for. Here a warp of a thread
- * block has 16 columns and all of the block's points, whose steering vectors the block makes once,
- * in shared memory; snapshots are read past them, once for up to 32 points.
+ * Projections of all snapshots on a few points off the grid: x^H a as in sums_cuda.cuh, in float64.
+ * Tiles of 64 points would multiply mostly columns that are not wanted. Here a thread block
+ * computes up to 32 points, with 16 columns for each warp. The block makes the steering vectors
+ * once, in shared memory. The snapshots are read once for all points of the block.
  */
 #ifndef SONAR_MVDR_JACOBI_POINTS_CUDA_CUH
 #define SONAR_MVDR_JACOBI_POINTS_CUDA_CUH
@@ -14,8 +14,8 @@ namespace mvdr {
 
 constexpr uint32_t POINT_WARPS = 4, POINT_COLUMNS = 16 * POINT_WARPS;
 constexpr uint32_t POINT_GROUP = 8;        /* columns of a fragment */
-constexpr uint32_t POINT_GROUPS = 4;       /* of a thread block at most */
-constexpr uint32_t POINT_PITCH = WARP + 4; /* two points' rows of a fragment fill all banks */
+constexpr uint32_t POINT_GROUPS = 4;       /* fragments of a thread block at most */
+constexpr uint32_t POINT_PITCH = WARP + 4; /* puts two rows of a fragment on different banks */
 
 /* Grid: (groups of points, of columns), bins, parts. */
 template <uint32_t GROUPS>

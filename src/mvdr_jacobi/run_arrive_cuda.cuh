@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Launches the kernels of arrive_cuda.cuh and tone_cuda.cuh: takes new snapshots in. */
+/* Launches the kernels of arrive_cuda.cuh and tone_cuda.cuh, which store new snapshots and detect
+ * tones. */
 #ifndef SONAR_MVDR_JACOBI_RUN_ARRIVE_CUDA_CUH
 #define SONAR_MVDR_JACOBI_RUN_ARRIVE_CUDA_CUH
 
@@ -14,15 +15,15 @@ inline mvdr::arrivals arrivals_of(const sonar_buffer *in) {
     return {(const complex32 *)in->data, in->stride[0], in->stride[1], (uint32_t)in->shape[0]};
 }
 
-/* The products that are noted of new snapshots. */
-inline sonar_code add_products(const mvdr_stage *stage, uint32_t count, cudaStream_t stream,
-                               sonar_error *err) {
+/* Adds the noted products of the new snapshots. */
+inline sonar_code launch_tone_accumulate(const mvdr_stage *stage, uint32_t count,
+                                         cudaStream_t stream, sonar_error *err) {
     const mvdr::view *v = &stage->view;
     mvdr::tone_accumulate<<<blocks_for(v->spec.bins, 64), 64, 0, stream>>>(*v, count);
     return CUDA_LAUNCHED(where, "tone_accumulate", err);
 }
 
-/* What the new snapshots say of tones. */
+/* Computes and adds the new snapshots' products for tones. */
 inline sonar_code look_for_tones(const mvdr_stage *stage, const mvdr::arrivals &in,
                                  cudaStream_t stream, sonar_error *err) {
     const mvdr::view *v = &stage->view;
@@ -30,7 +31,7 @@ inline sonar_code look_for_tones(const mvdr_stage *stage, const mvdr::arrivals &
     const dim3 grid((unsigned)v->spec.bins, (unsigned)sonar_min_size(in.count - skip, 1024));
     mvdr::tone_products<<<grid, 512, 0, stream>>>(*v, in, skip);
     sonar_code code = CUDA_LAUNCHED(where, "tone_products", err);
-    return code ? code : add_products(stage, in.count, stream, err);
+    return code ? code : launch_tone_accumulate(stage, in.count, stream, err);
 }
 
 inline sonar_code restart_tones(const mvdr_stage *stage, cudaStream_t stream, sonar_error *err) {
@@ -40,7 +41,7 @@ inline sonar_code restart_tones(const mvdr_stage *stage, cudaStream_t stream, so
     return CUDA_LAUNCHED(where, "tone_restart", err);
 }
 
-/* Which frequency each bin is steered at. `rows` as tone_steer's. */
+/* Chooses each bin's frequency; `rows` as in tone_steer. */
 inline sonar_code steer_at_tones(const mvdr_stage *stage, const double *rows, cudaStream_t stream,
                                  sonar_error *err) {
     const mvdr::view *v = &stage->view;
@@ -48,7 +49,7 @@ inline sonar_code steer_at_tones(const mvdr_stage *stage, const double *rows, cu
     return CUDA_LAUNCHED(where, "tone_steer", err);
 }
 
-/* Into the covariance that forgets by itself. */
+/* Adds the new snapshots to the covariance with forgetting. */
 inline sonar_code add_forgetting(const mvdr_stage *stage, const mvdr::arrivals &in,
                                  cudaStream_t stream, sonar_error *err) {
     const mvdr::view *v = &stage->view;
@@ -57,7 +58,8 @@ inline sonar_code add_forgetting(const mvdr_stage *stage, const mvdr::arrivals &
     return CUDA_LAUNCHED(where, "forget_sums", err);
 }
 
-/* Into the covariance of the ring's snapshots, and to where an inverse follows them. */
+/* Updates the covariance of the ring's snapshots, and notes the columns for the streaming
+ * inverse. */
 inline sonar_code slide_covariance(const mvdr_stage *stage, const mvdr::arrivals &in, uint32_t skip,
                                    cudaStream_t stream, sonar_error *err) {
     const mvdr::view *v = &stage->view;
@@ -70,21 +72,21 @@ inline sonar_code slide_covariance(const mvdr_stage *stage, const mvdr::arrivals
     const dim3 grid((unsigned)sonar_min_size(v->spec.sensors, 4096), bins);
     mvdr::slide_sums<<<grid, 128, 0, stream>>>(*v, in, skip);
     code = CUDA_LAUNCHED(where, "slide_sums", err);
-    return code ? code : note_moves(stage, in, stream, err);
+    return code ? code : launch_note_moves(stage, in, stream, err);
 }
 
-/* Into the ring's next slots. */
-inline sonar_code store(const mvdr_stage *stage, const mvdr::arrivals &in, uint32_t skip,
-                        cudaStream_t stream, sonar_error *err) {
+/* Stores new snapshots in the ring's next slots. */
+inline sonar_code launch_store_arrivals(const mvdr_stage *stage, const mvdr::arrivals &in,
+                                        uint32_t skip, cudaStream_t stream, sonar_error *err) {
     const dim3 grid((unsigned)stage->view.spec.bins, (unsigned)sonar_min_size(in.count, 1024));
-    mvdr::take<<<grid, 512, 0, stream>>>(stage->view, in, skip);
-    return CUDA_LAUNCHED(where, "take", err);
+    mvdr::store_arrivals<<<grid, 512, 0, stream>>>(stage->view, in, skip);
+    return CUDA_LAUNCHED(where, "store_arrivals", err);
 }
 
-inline sonar_code move_on(const mvdr_stage *stage, uint32_t count, cudaStream_t stream,
-                          sonar_error *err) {
-    mvdr::move_on<<<1, 1, 0, stream>>>(stage->view, count);
-    return CUDA_LAUNCHED(where, "move_on", err);
+inline sonar_code launch_advance_ring(const mvdr_stage *stage, uint32_t count, cudaStream_t stream,
+                                      sonar_error *err) {
+    mvdr::advance_ring<<<1, 1, 0, stream>>>(stage->view, count);
+    return CUDA_LAUNCHED(where, "advance_ring", err);
 }
 
 inline sonar_code take_in(mvdr_stage *stage, const mvdr::arrivals &in, cudaStream_t stream,
@@ -97,11 +99,11 @@ inline sonar_code take_in(mvdr_stage *stage, const mvdr::arrivals &in, cudaStrea
     if (in.count && v->rest && !code)
         code = slide_covariance(stage, in, skip, stream, err);
     if (in.count && !code)
-        code = store(stage, in, skip, stream, err);
+        code = launch_store_arrivals(stage, in, skip, stream, err);
     if (in.count && v->tones && !code)
         code = look_for_tones(stage, in, stream, err);
     if (restarted && !in.count && !code)
-        code = add_products(stage, 0, stream, err);
+        code = launch_tone_accumulate(stage, 0, stream, err);
     if (steered && !code)
         code = steer_at_tones(stage, NULL, stream, err);
     if (in.count && v->spec.alpha > 0 && !code) {
@@ -113,7 +115,8 @@ inline sonar_code take_in(mvdr_stage *stage, const mvdr::arrivals &in, cudaStrea
     if (!code)
         code = bring_up_to_date(stage, skip, in.count, steered, stream, err);
     stage->changed = stage->mask_changed = false;
-    return code || !in.count || !v->length ? code : move_on(stage, in.count, stream, err);
+    return code || !in.count || !v->length ? code
+                                           : launch_advance_ring(stage, in.count, stream, err);
 }
 
 } // namespace mvdr::host

@@ -11,8 +11,8 @@ namespace mvdr::host {
 
 constexpr size_t CHUNK_BYTES = mvdr::CHUNKS * sizeof(mvdr::chunk);
 
-/* Lets the kernels have their shared memory, and counts the blocks that run at a time; *fits
- * becomes false where a multiprocessor has too little. */
+/* Allows the kernels their shared memory, and finds how many blocks run at a time. *fits becomes
+ * false if a multiprocessor has too little shared memory. */
 inline sonar_code fit_grid(mvdr_stage *stage, bool *fits, sonar_error *err) {
     constexpr cudaFuncAttribute ROOM = cudaFuncAttributeMaxDynamicSharedMemorySize;
     cudaFuncAttributes own;
@@ -38,8 +38,8 @@ inline sonar_code fit_grid(mvdr_stage *stage, bool *fits, sonar_error *err) {
     return SONAR_OK;
 }
 
-/* On the routes with "-grid": the inverse factors of bins whose loading is known without all
- * eigenvalues; solve finds them there. */
+/* On the routes with "-grid": computes the inverse factors of bins whose loading does not need all
+ * eigenvalues. mvdr::solve uses them. */
 inline sonar_code factor_bins(const mvdr::view &v, cudaStream_t stream, sonar_error *err) {
     constexpr uint32_t WARPS = 8;
     const unsigned bins = (unsigned)v.spec.bins;

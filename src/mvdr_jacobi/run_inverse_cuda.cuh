@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Launches the kernels of inverse_cuda.cuh: the inverse of the window before follows the snapshots,
- * or is made from this window's factor. */
+/* Launches the kernels of inverse_cuda.cuh, which update the streaming inverse or make it from this
+ * window's factor. */
 #ifndef SONAR_MVDR_JACOBI_RUN_INVERSE_CUDA_CUH
 #define SONAR_MVDR_JACOBI_RUN_INVERSE_CUDA_CUH
 
@@ -9,7 +9,7 @@
 
 namespace mvdr::host {
 
-/* Row groups and panels of make_inverse, the most that sums over M are made in. */
+/* Thread blocks of make_inverse for each bin. No other sums over M have more parts. */
 inline unsigned inverse_parts(uint32_t rows) {
     return blocks_for(rows, mvdr::INVERSE_THREADS / mvdr::WARP * mvdr::TILE_ROWS) *
            (rows / mvdr::PANEL);
@@ -19,9 +19,9 @@ inline unsigned moment_parts(uint32_t rows) {
     return blocks_for(rows, mvdr::MOMENT_ROWS);
 }
 
-/* ---- columns that come and go ---------------------------------------------------------------- */
+/* ---- columns that enter and leave ------------------------------------------------------------ */
 
-/* What this window is to do with inverses, before the ring takes its snapshots. */
+/* Decides how this window treats the inverses, before the ring stores its snapshots. */
 inline sonar_code begin_inverse(mvdr_stage *stage, uint32_t count, bool slides, cudaStream_t stream,
                                 sonar_error *err) {
     const mvdr::view *v = &stage->view;
@@ -37,8 +37,8 @@ inline sonar_code begin_inverse(mvdr_stage *stage, uint32_t count, bool slides, 
     return CUDA_LAUNCHED(where, "leave_inverse", err);
 }
 
-inline sonar_code note_moves(const mvdr_stage *stage, const mvdr::arrivals &in, cudaStream_t stream,
-                             sonar_error *err) {
+inline sonar_code launch_note_moves(const mvdr_stage *stage, const mvdr::arrivals &in,
+                                    cudaStream_t stream, sonar_error *err) {
     if (!stage->slides || !stage->moved)
         return SONAR_OK;
     const dim3 grid(stage->moved, (unsigned)stage->view.spec.bins);
@@ -48,9 +48,9 @@ inline sonar_code note_moves(const mvdr_stage *stage, const mvdr::arrivals &in, 
 
 /* ---- M --------------------------------------------------------------------------------------- */
 
-/* y = M x of 1, 2, 4 or 8 columns. */
-inline sonar_code apply_inverse(const mvdr_stage *stage, uint32_t columns, cudaStream_t stream,
-                                sonar_error *err) {
+/* y = M x for 1, 2, 4 or 8 columns. */
+inline sonar_code launch_apply_inverse(const mvdr_stage *stage, uint32_t columns,
+                                       cudaStream_t stream, sonar_error *err) {
     const mvdr::view *v = &stage->view;
     const dim3 grid(mvdr::padded(v->order) / 32, (unsigned)v->spec.bins);
     const unsigned threads = mvdr::INVERSE_THREADS;
@@ -65,38 +65,39 @@ inline sonar_code apply_inverse(const mvdr_stage *stage, uint32_t columns, cudaS
     return CUDA_LAUNCHED(where, "apply_inverse", err);
 }
 
-inline sonar_code take_away(const mvdr_stage *stage, cudaStream_t stream, sonar_error *err) {
+inline sonar_code launch_subtract_products(const mvdr_stage *stage, cudaStream_t stream,
+                                           sonar_error *err) {
     const mvdr::view *v = &stage->view;
     const dim3 grid(mvdr::padded(v->order) / 8, (unsigned)v->spec.bins);
     const unsigned threads = mvdr::INVERSE_THREADS;
     if (stage->moved == 2)
-        mvdr::take_away<2><<<grid, threads, 0, stream>>>(*v);
+        mvdr::subtract_products<2><<<grid, threads, 0, stream>>>(*v);
     else if (stage->moved == 4)
-        mvdr::take_away<4><<<grid, threads, 0, stream>>>(*v);
+        mvdr::subtract_products<4><<<grid, threads, 0, stream>>>(*v);
     else
-        mvdr::take_away<8><<<grid, threads, 0, stream>>>(*v);
-    return CUDA_LAUNCHED(where, "take_away", err);
+        mvdr::subtract_products<8><<<grid, threads, 0, stream>>>(*v);
+    return CUDA_LAUNCHED(where, "subtract_products", err);
 }
 
-/* M and the bins' loading follow what came and went. */
-inline sonar_code follow(const mvdr_stage *stage, cudaStream_t stream, sonar_error *err) {
+/* Chooses the bins' loading, and updates M by the snapshots that entered and left. */
+inline sonar_code launch_update(const mvdr_stage *stage, cudaStream_t stream, sonar_error *err) {
     const mvdr::view *v = &stage->view;
     const unsigned bins = (unsigned)v->spec.bins, moved = stage->moved;
-    sonar_code code = moved ? apply_inverse(stage, moved, stream, err) : SONAR_OK;
+    sonar_code code = moved ? launch_apply_inverse(stage, moved, stream, err) : SONAR_OK;
     if (code)
         return code;
-    mvdr::follow<<<bins, 256, 0, stream>>>(*v, moved, stage->little);
-    code = CUDA_LAUNCHED(where, "follow", err);
+    mvdr::choose_update<<<bins, 256, 0, stream>>>(*v, moved, stage->little);
+    code = CUDA_LAUNCHED(where, "choose_update", err);
     if (!code && moved)
-        code = take_away(stage, stream, err);
+        code = launch_subtract_products(stage, stream, err);
     if (code || !stage->little)
         return code;
-    mvdr::settle<<<bins, mvdr::INVERSE_THREADS, 0, stream>>>(*v, moved ? mvdr::padded(v->order) / 8
-                                                                       : 0);
-    return CUDA_LAUNCHED(where, "settle", err);
+    mvdr::report_updated<<<bins, mvdr::INVERSE_THREADS, 0, stream>>>(
+        *v, moved ? mvdr::padded(v->order) / 8 : 0);
+    return CUDA_LAUNCHED(where, "report_updated", err);
 }
 
-/* After the solver: M of the bins that want it. */
+/* Makes M for the bins that need one, after the solver. */
 inline sonar_code make_inverses(const mvdr_stage *stage, cudaStream_t stream, sonar_error *err) {
     const mvdr::view *v = &stage->view;
     const unsigned bins = (unsigned)v->spec.bins, parts = inverse_parts(mvdr::padded(v->order));
@@ -112,7 +113,7 @@ inline sonar_code make_inverses(const mvdr_stage *stage, cudaStream_t stream, so
 
 /* ---- the spectrum ---------------------------------------------------------------------------- */
 
-/* P of the bins that have been solved by M, at points whose steering vectors are made. */
+/* Computes P of the bins that have been solved by M, at points whose steering vectors exist. */
 inline sonar_code run_moments(const mvdr_stage *stage, const mvdr::points &points, bool probes,
                               cudaStream_t stream, sonar_error *err) {
     const mvdr::view *v = &stage->view;
@@ -129,33 +130,33 @@ inline sonar_code run_moments(const mvdr_stage *stage, const mvdr::points &point
     return CUDA_LAUNCHED(where, "add_up_moments", err);
 }
 
-/* Measures M; bins where it is wrong are left to the solver. */
-inline sonar_code probe(const mvdr_stage *stage, cudaStream_t stream, sonar_error *err) {
+/* Measures the rounding error of M. Bins in which it is too large are left to the solver. */
+inline sonar_code probe_inverses(const mvdr_stage *stage, cudaStream_t stream, sonar_error *err) {
     const mvdr::view *v = &stage->view;
     const unsigned bins = (unsigned)v->spec.bins, rows = mvdr::padded(v->order);
     const unsigned threads = mvdr::INVERSE_THREADS, parts = rows / 32;
     mvdr::make_probe<<<dim3(rows / 16, bins), threads, 0, stream>>>(*v, stage->grid);
     sonar_code code = CUDA_LAUNCHED(where, "make_probe", err);
     if (!code)
-        code = apply_inverse(stage, 1, stream, err);
+        code = launch_apply_inverse(stage, 1, stream, err);
     if (code)
         return code;
     mvdr::square_probe<<<dim3(parts, bins), threads, 0, stream>>>(*v);
     if ((code = CUDA_LAUNCHED(where, "square_probe", err)) != SONAR_OK)
         return code;
-    mvdr::judge<<<bins, 256, 0, stream>>>(*v, parts);
-    return CUDA_LAUNCHED(where, "judge", err);
+    mvdr::judge_inverse<<<bins, 256, 0, stream>>>(*v, parts);
+    return CUDA_LAUNCHED(where, "judge_inverse", err);
 }
 
-/* A window that slides: P of the grid in bins whose inverse went on, whose steering vectors are
- * made. */
-inline sonar_code slide(const mvdr_stage *stage, cudaStream_t stream, sonar_error *err) {
+/* In a window that updates inverses: updates them, and computes P of the grid in the bins that use
+ * them. The grid's steering vectors exist. */
+inline sonar_code update_inverses(const mvdr_stage *stage, cudaStream_t stream, sonar_error *err) {
     if (!stage->view.order)
         return SONAR_OK;
-    sonar_code code = follow(stage, stream, err);
+    sonar_code code = launch_update(stage, stream, err);
     if (!code && stage->little)
         code = run_moments(stage, stage->grid, true, stream, err);
-    return code || !stage->little ? code : probe(stage, stream, err);
+    return code || !stage->little ? code : probe_inverses(stage, stream, err);
 }
 
 } // namespace mvdr::host

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Eigenvalues and eigenvectors of a batch: the launches, and how many blocks these have. */
+/* Launches the kernels of jacobi_cuda.cuh and follow_cuda.cuh for a batch of matrices. */
 #ifndef SONAR_MVDR_JACOBI_RUN_JACOBI_CUDA_CUH
 #define SONAR_MVDR_JACOBI_RUN_JACOBI_CUDA_CUH
 
@@ -7,8 +7,9 @@
 
 namespace mvdr {
 
-/* How many blocks a team has where pairs are turned together: those with which all matrices take
- * the fewest turns, by the tiles and the rounds of pairs that a stream takes. */
+/* The number of blocks of a team that turns all pairs at once: the one with the least estimated
+ * time for all matrices. The estimate for a matrix counts 24 Hermitian products, 6 full ones and 8
+ * rounds of pairs, each in turns of the team's warps or blocks. */
 inline uint32_t jacobi_members(const jacobi_batch *b, uint32_t most, uint32_t resident) {
     const uint32_t columns = b->order / JACOBI_PIVOT, warps = JACOBI_THREADS / WARP,
                    half = columns * (columns + 1), whole = 2 * columns * columns;
@@ -26,7 +27,7 @@ inline uint32_t jacobi_members(const jacobi_batch *b, uint32_t most, uint32_t re
     return members;
 }
 
-/* Teams of as many blocks as run at a time on this number of multiprocessors. */
+/* Sets the teams: as many blocks as run at a time on this number of multiprocessors. */
 inline cudaError_t jacobi_fit(jacobi_batch *b, int processors) {
     const uint32_t most = (uint32_t)mvdr_jacobi_teams(b->order, b->count),
                    pairs = b->order / JACOBI_PIVOT;
@@ -47,7 +48,7 @@ inline cudaError_t jacobi_fit(jacobi_batch *b, int processors) {
     return cudaSuccess;
 }
 
-/* Errors are those of cudaGetLastError. */
+/* Launches all kernels of a batch. cudaGetLastError has the errors. */
 inline void jacobi_run(const jacobi_batch &b, cudaStream_t stream) {
     const uint32_t n = b.order;
     const dim3 tiles((n + TILE_ROWS_64 - 1) / TILE_ROWS_64, n / TILE_COLUMNS_32, b.count),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Launches the kernels of parts_cuda.cuh: parts of an array and what they add up to. */
+/* Launches the kernels of parts_cuda.cuh, for stages that are a part of an array or join parts. */
 #ifndef SONAR_MVDR_JACOBI_RUN_PARTS_CUDA_CUH
 #define SONAR_MVDR_JACOBI_RUN_PARTS_CUDA_CUH
 
@@ -16,9 +16,9 @@ inline uint32_t skipped(const mvdr_stage *stage, uint32_t count) {
     return count > stage->view.length ? count - stage->view.length : 0;
 }
 
-/* Rows behind those of the new snapshots. */
-inline sonar_code give_products_of_block(const mvdr_stage *stage, mvdr::part_products to,
-                                         cudaStream_t stream, sonar_error *err) {
+/* Gives the block's products, in the rows after those of the new snapshots. */
+inline sonar_code launch_give_products_of_block(const mvdr_stage *stage, mvdr::part_products to,
+                                                cudaStream_t stream, sonar_error *err) {
     const mvdr::view *v = &stage->view;
     const dim3 grid((unsigned)v->spec.bins, (unsigned)sonar_min_size(v->length, 1024));
     to.data = to.at(stage->arrived, 0);
@@ -42,17 +42,18 @@ inline sonar_code execute_part(mvdr_stage *stage, cudaStream_t stream, const son
     const mvdr::part_products to = {(double *)out->data, out->stride[0], out->stride[1]};
     stage->arrived = code ? 0 : arrivals.count;
     if (!code && out->shape[0] > arrivals.count)
-        code = give_products_of_block(stage, to, stream, err);
+        code = launch_give_products_of_block(stage, to, stream, err);
     if (code || !arrivals.count)
         return code;
-    if ((code = store(stage, arrivals, skipped(stage, arrivals.count), stream, err)) != SONAR_OK)
+    if ((code = launch_store_arrivals(stage, arrivals, skipped(stage, arrivals.count), stream,
+                                      err)) != SONAR_OK)
         return code;
     const dim3 grid((unsigned)v->spec.bins, (unsigned)sonar_min_size(arrivals.count, 1024));
     mvdr::give_products<<<grid, 512, 0, stream>>>(*v, arrivals, to);
     return CUDA_LAUNCHED(where, "give_products", err);
 }
 
-/* The tones of all parts' products. */
+/* Finds the tones from the products of all parts. */
 inline sonar_code steer_joined(const mvdr_stage *stage, const sonar_buffer *in, cudaStream_t stream,
                                sonar_error *err) {
     const mvdr::view *v = &stage->view;
@@ -70,7 +71,7 @@ inline sonar_code steer_joined(const mvdr_stage *stage, const sonar_buffer *in, 
         code = CUDA_LAUNCHED(where, "note_products", err);
     }
     if (!code)
-        code = add_products(stage, stage->arrived, stream, err);
+        code = launch_tone_accumulate(stage, stage->arrived, stream, err);
     return code ? code : steer_at_tones(stage, from.data + 3, stream, err);
 }
 
@@ -100,10 +101,10 @@ inline sonar_code join(void *opaque, sonar_queue *queue, const sonar_buffer *in,
     mvdr::give_sums<<<grid, 256, 0, stream>>>(*v, fresh, renewed, steered, to);
     code = CUDA_LAUNCHED(where, "give_sums", err);
     stage->arrived = 0;
-    return code || !count ? code : move_on(stage, count, stream, err);
+    return code || !count ? code : launch_advance_ring(stage, count, stream, err);
 }
 
-/* What all parts' sums add up to, in the place of snapshots. */
+/* Takes the sums added over all parts, instead of snapshots. */
 inline sonar_code take_in_joined(const mvdr_stage *stage, const sonar_buffer *in, size_t snapshots,
                                  cudaStream_t stream, sonar_error *err) {
     const mvdr::view *v = &stage->view;
@@ -120,21 +121,21 @@ inline sonar_code take_in_joined(const mvdr_stage *stage, const sonar_buffer *in
         return code;
     mvdr::count_taken<<<blocks_for(v->spec.bins, 64), 64, 0, stream>>>(*v, fresh);
     code = CUDA_LAUNCHED(where, "count_taken", err);
-    return code ? code : move_on(stage, count, stream, err);
+    return code ? code : launch_advance_ring(stage, count, stream, err);
 }
 
 /* ---- points ---------------------------------------------------------------------------------- */
 
-/* Of a part: the sums of `count` points from `first` on. */
-inline sonar_code give_points(const mvdr_stage *stage, const sonar_buffer *turns, size_t first,
-                              size_t count, sonar_buffer *sums, cudaStream_t stream,
-                              sonar_error *err) {
+/* A part: gives the sums of `count` points from `first` on. */
+inline sonar_code launch_give_points(const mvdr_stage *stage, const sonar_buffer *turns,
+                                     size_t first, size_t count, sonar_buffer *sums,
+                                     cudaStream_t stream, sonar_error *err) {
     const mvdr::view *v = &stage->view;
     mvdr::points p = stage->look;
     p.turns = (const uint64_t *)turns->data + (ptrdiff_t)first * turns->stride[0];
     p.stride = (size_t)turns->stride[0];
     p.count = (uint32_t)count;
-    sonar_code code = measure(stage, p, false, false, stream, err);
+    sonar_code code = launch_norms(stage, p, false, false, stream, err);
     if (!code)
         code = project_points(stage, p, stream, err);
     if (code)
@@ -144,10 +145,10 @@ inline sonar_code give_points(const mvdr_stage *stage, const sonar_buffer *turns
     return CUDA_LAUNCHED(where, "give_points", err);
 }
 
-/* Of all parts' sums: their power. */
-inline sonar_code take_points(const mvdr_stage *stage, const sonar_buffer *sums, size_t first,
-                              size_t count, const sonar_buffer *power, cudaStream_t stream,
-                              sonar_error *err) {
+/* A joined stage: computes the power at points from the sums of all parts. */
+inline sonar_code launch_take_points(const mvdr_stage *stage, const sonar_buffer *sums,
+                                     size_t first, size_t count, const sonar_buffer *power,
+                                     cudaStream_t stream, sonar_error *err) {
     const mvdr::view *v = &stage->view;
     mvdr::points p = stage->look;
     p.count = (uint32_t)count;
@@ -158,7 +159,7 @@ inline sonar_code take_points(const mvdr_stage *stage, const sonar_buffer *sums,
     return code ? code : run_spectrum(stage, p, to, power->stride[0], stream, err);
 }
 
-/* Of parts and what they add up to. */
+/* evaluate() of a part or of a joined stage. */
 inline sonar_code evaluate_parts(mvdr_stage *stage, cudaStream_t stream, const sonar_buffer *from,
                                  sonar_buffer *to, sonar_error *err) {
     const mvdr::view *v = &stage->view;
@@ -177,8 +178,8 @@ inline sonar_code evaluate_parts(mvdr_stage *stage, cudaStream_t stream, const s
         code = solve_for_points(stage, stream, err);
     for (size_t first = 0; first < count && !code; first += AT_ONCE) {
         const size_t some = sonar_min_size(AT_ONCE, count - first);
-        code = joined ? take_points(stage, from, first, some, to, stream, err)
-                      : give_points(stage, from, first, some, to, stream, err);
+        code = joined ? launch_take_points(stage, from, first, some, to, stream, err)
+                      : launch_give_points(stage, from, first, some, to, stream, err);
     }
     return code;
 }

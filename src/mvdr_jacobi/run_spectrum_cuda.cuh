@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Launches the kernels of solve_cuda.cuh, spectrum_cuda.cuh and music_cuda.cuh: solves the bins and
- * publishes what follows from their solutions. */
+ * publishes the results. */
 #ifndef SONAR_MVDR_JACOBI_RUN_SPECTRUM_CUDA_CUH
 #define SONAR_MVDR_JACOBI_RUN_SPECTRUM_CUDA_CUH
 
@@ -16,8 +16,8 @@ namespace mvdr::host {
 
 /* ---- bins ------------------------------------------------------------------------------------ */
 
-/* cuSOLVER's eigenvectors of all bins, in windows that want them. The rows that pad a bin's matrix
- * have a value on the diagonal that is larger than all of its eigenvalues. */
+/* Computes eigenvectors of all bins by cuSOLVER. The rows that pad a bin's matrix have a value on
+ * the diagonal that is larger than all of its eigenvalues. */
 inline sonar_code decompose_by_library(const mvdr_stage *stage, const sonar_queue *queue,
                                        sonar_error *err) {
     const mvdr::cusolver *s = &stage->library;
@@ -31,12 +31,12 @@ inline sonar_code decompose_by_library(const mvdr_stage *stage, const sonar_queu
     return code ? code : mvdr::cusolver_run(s, queue->stream, err);
 }
 
-/* The most that Jacobi's method may leave, whatever is configured: the next window begins from
- * these vectors, and takes what is missing of their orthogonality for a change of its matrix. */
+/* The largest tolerance of Jacobi's method, whatever is configured. The next window begins from
+ * these vectors, and treats a lack of orthogonality as a change of its matrix. */
 constexpr double MOST_TOLERANCE = 1e-9;
 
-/* Eigenvectors by Jacobi's method, from those of the last time where there are any. `library`: they
- * are cuSOLVER's, in another order. */
+/* Computes eigenvectors by Jacobi's method, from those of the last window if they exist. `library`:
+ * those are cuSOLVER's, in another order, and are not used. */
 inline sonar_code decompose_by_jacobi(const mvdr_stage *stage, bool library, cudaStream_t stream,
                                       sonar_error *err) {
     const mvdr::view *v = &stage->view;
@@ -66,9 +66,9 @@ inline bool updates(const mvdr_stage *stage, const mvdr_wants &wants) {
     return mvdr_route_of(&window, MVDR_ON_GPU, &stage->choices) == MVDR_ROUTE_UPDATE;
 }
 
-/* The view for a window with these wants, by the route of bins whose inverse is not updated. If a
- * solving block's shared memory does not hold its matrix, the memory is useful only for eigenvalues
- * or eigenvectors; otherwise it is left to the L1 cache. */
+/* The view for a window with these wants, with the route of bins whose inverse is not updated. If
+ * the shared memory of a solving block does not hold its matrix, it is useful only for eigenvalues
+ * or eigenvectors. Otherwise it is left to the L1 cache. */
 inline mvdr::view window_of(const mvdr_stage *stage, const mvdr_wants &wants) {
     mvdr::view v = stage->view;
     mvdr_problem window = mvdr_problem_of(&v.spec, &wants, MVDR_ON_GPU);
@@ -82,8 +82,7 @@ inline mvdr::view window_of(const mvdr_stage *stage, const mvdr_wants &wants) {
     return v;
 }
 
-/* Loading and factor of all that has been taken in and not been solved yet; `all`: eigenvalues too.
- */
+/* Computes loading and factor of all bins that are not solved. `all`: also all eigenvalues. */
 inline sonar_code solve_bins(const mvdr::view &v, bool all, cudaStream_t stream, sonar_error *err) {
     const unsigned bins = (unsigned)v.spec.bins;
     const sonar_code code = factor_bins(v, stream, err);
@@ -96,7 +95,7 @@ inline sonar_code solve_bins(const mvdr::view &v, bool all, cudaStream_t stream,
     return CUDA_LAUNCHED(where, "solve", err);
 }
 
-/* Solves the bins that no window has wanted yet, with eigenvectors by Jacobi's method. */
+/* Solves the bins that no window has solved yet, with eigenvectors by Jacobi's method. */
 inline sonar_code solve_for_points(const mvdr_stage *stage, cudaStream_t stream, sonar_error *err) {
     mvdr::view by_jacobi = window_of(stage, {});
     const bool library = by_jacobi.ascending != NULL;
@@ -108,7 +107,7 @@ inline sonar_code solve_for_points(const mvdr_stage *stage, cudaStream_t stream,
 
 /* ---- points ---------------------------------------------------------------------------------- */
 
-/* Sensor space: the points' steering vectors. */
+/* Sensor space: computes the points' steering vectors. */
 inline sonar_code steer_at(const mvdr_stage *stage, const mvdr::points &points, cudaStream_t stream,
                            sonar_error *err) {
     const mvdr::view *v = &stage->view;
@@ -118,7 +117,7 @@ inline sonar_code steer_at(const mvdr_stage *stage, const mvdr::points &points, 
     return CUDA_LAUNCHED(where, "steer", err);
 }
 
-/* Of any stage. */
+/* The spectrum from 32 directions for each thread block, on any route. */
 inline sonar_code spectrum_of_looks(const mvdr::view &v, const mvdr::points &points,
                                     cudaStream_t stream, sonar_error *err) {
     const dim3 grid(blocks_for(points.count, mvdr::LOOKS), (unsigned)v.spec.bins);
@@ -129,7 +128,7 @@ inline sonar_code spectrum_of_looks(const mvdr::view &v, const mvdr::points &poi
     return CUDA_LAUNCHED(where, "spectrum", err);
 }
 
-/* Of large matrices in sensor space. */
+/* The spectrum of large matrices in sensor space. */
 inline sonar_code spectrum_in_squares(const mvdr::view &v, const mvdr::points &points,
                                       cudaStream_t stream, sonar_error *err) {
     const unsigned bins = (unsigned)v.spec.bins;
@@ -144,8 +143,8 @@ inline sonar_code spectrum_in_squares(const mvdr::view &v, const mvdr::points &p
     return CUDA_LAUNCHED(where, "power_of_forms", err);
 }
 
-/* P of the bins that have a factor, at points whose steering vectors are made, and the band's power
- * if wanted. */
+/* Computes P of the bins that have a factor, at points whose steering vectors exist, and the band's
+ * power if wanted. */
 inline sonar_code run_factors(const mvdr_stage *stage, const mvdr::points &points, float *band,
                               ptrdiff_t stride, cudaStream_t stream, sonar_error *err) {
     const mvdr::view *v = &stage->view;
@@ -164,7 +163,7 @@ inline sonar_code run_factors(const mvdr_stage *stage, const mvdr::points &point
     return CUDA_LAUNCHED(where, "band_power", err);
 }
 
-/* P of every bin at the points, and the band's power if wanted. */
+/* Computes P of every bin at the points, and the band's power if wanted. */
 inline sonar_code run_spectrum(const mvdr_stage *stage, const mvdr::points &points, float *band,
                                ptrdiff_t stride, cudaStream_t stream, sonar_error *err) {
     sonar_code code = steer_at(stage, points, stream, err);
@@ -173,15 +172,15 @@ inline sonar_code run_spectrum(const mvdr_stage *stage, const mvdr::points &poin
     return code ? code : run_factors(stage, points, band, stride, stream, err);
 }
 
-/* The spectrum of `count` points that nothing is kept of, at most look.pitch, from all snapshots of
- * the ring; its band's power to `band`. */
-inline sonar_code look_at(const mvdr_stage *stage, const uint64_t *turns, size_t stride,
-                          size_t count, float *band, ptrdiff_t band_stride, cudaStream_t stream,
-                          sonar_error *err) {
+/* The spectrum at `count` points, at most look.pitch, whose projections are not kept, from all
+ * snapshots of the ring. The band's power goes to `band`. */
+inline sonar_code evaluate_points(const mvdr_stage *stage, const uint64_t *turns, size_t stride,
+                                  size_t count, float *band, ptrdiff_t band_stride,
+                                  cudaStream_t stream, sonar_error *err) {
     const mvdr::view *v = &stage->view;
     mvdr::points p = stage->look;
     p.turns = turns, p.stride = stride, p.count = (uint32_t)count;
-    sonar_code code = measure(stage, p, false, false, stream, err);
+    sonar_code code = launch_norms(stage, p, false, false, stream, err);
     if (!code && v->by_snapshots)
         code = project_points(stage, p, stream, err);
     return code ? code : run_spectrum(stage, p, band, band_stride, stream, err);
@@ -189,7 +188,7 @@ inline sonar_code look_at(const mvdr_stage *stage, const uint64_t *turns, size_t
 
 /* ---- a window -------------------------------------------------------------------------------- */
 
-/* Rows of the bins in use. */
+/* Copies the rows of the bins in use. */
 inline sonar_code write_rows(const mvdr_band *band, const sonar_buffer *out, const float *from,
                              size_t columns, cudaStream_t stream, sonar_error *err) {
     const size_t rows = band->end - band->begin;
@@ -203,20 +202,21 @@ inline sonar_code write_rows(const mvdr_band *band, const sonar_buffer *out, con
                       err);
 }
 
-/* Range by range, so that all ranges use the same memory for projections. The tensor cores compute
- * them so fast that keeping them for all points, as for the directions, is not worth its memory. */
+/* Evaluates the near field range by range, so that all ranges use the same memory for projections.
+ * The tensor cores compute projections so fast that keeping those of all points, as for the
+ * directions, is not worth the memory. */
 inline sonar_code publish_near(const mvdr_stage *stage, const sonar_buffer *out,
                                cudaStream_t stream, sonar_error *err) {
     const sonar_mvdr_spec *spec = &stage->view.spec;
     sonar_code code = SONAR_OK;
     for (size_t r = 0; r < spec->ranges && !code; r++)
-        code = look_at(stage, stage->near_turns + r * spec->directions * spec->sensors,
-                       spec->sensors, spec->directions,
-                       (float *)out->data + (ptrdiff_t)r * out->stride[0], 1, stream, err);
+        code = evaluate_points(stage, stage->near_turns + r * spec->directions * spec->sensors,
+                               spec->sensors, spec->directions,
+                               (float *)out->data + (ptrdiff_t)r * out->stride[0], 1, stream, err);
     return code;
 }
 
-/* MUSIC of the bins that have just been solved. */
+/* Computes MUSIC of the bins that have just been solved. */
 inline sonar_code publish_music(const mvdr_stage *stage, float *out, const sonar_queue *queue,
                                 sonar_error *err) {
     const cudaStream_t stream = queue->stream;
@@ -241,8 +241,8 @@ inline sonar_code publish_music(const mvdr_stage *stage, float *out, const sonar
     return CUDA_LAUNCHED(where, "pseudo_spectrum", err);
 }
 
-/* Solves the bins; their spectrum, and the azimuth. In a window that slides, those whose inverse
- * goes on need no factor. */
+/* Solves the bins, and computes their spectrum and the azimuth. In a window that updates inverses,
+ * bins that use theirs need no factor. */
 inline sonar_code solve_and_look(const mvdr_stage *stage, const mvdr_wants &wants,
                                  const sonar_buffer *azimuth, cudaStream_t stream,
                                  sonar_error *err) {
@@ -251,7 +251,7 @@ inline sonar_code solve_and_look(const mvdr_stage *stage, const mvdr_wants &want
     if (stage->slides)
         code = steer_at(stage, stage->grid, stream, err);
     if (!code && stage->slides)
-        code = slide(stage, stream, err);
+        code = update_inverses(stage, stream, err);
     if (!code)
         code = solve_bins(window_of(stage, wants), wants.eigenvalues, stream, err);
     if (code || !wants.far)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Launches the kernels of sums_cuda.cuh: the sums over the sensors follow the snapshots, the
- * parameters and the tones. */
+/* Launches the kernels of sums_cuda.cuh and points_cuda.cuh, which update the sums over the sensors
+ * after new snapshots, parameters and tones. */
 #ifndef SONAR_MVDR_JACOBI_RUN_SUMS_CUDA_CUH
 #define SONAR_MVDR_JACOBI_RUN_SUMS_CUDA_CUH
 
@@ -28,7 +28,7 @@ inline sonar_code fold_projections_of(const mvdr::view *v, const mvdr::points &p
 
 /* ---- by the number of snapshots -------------------------------------------------------------- */
 
-/* Of a few new snapshots. */
+/* Makes the sums of a few new snapshots. */
 inline sonar_code add_few(const mvdr_stage *stage, const mvdr::slots &rows, cudaStream_t stream,
                           sonar_error *err) {
     const mvdr::view *v = &stage->view;
@@ -56,7 +56,7 @@ inline sonar_code add_few(const mvdr_stage *stage, const mvdr::slots &rows, cuda
     return fold_projections_of(v, *p, rows, stage->few, false, stream, err);
 }
 
-/* Of several. */
+/* Makes the sums of several new snapshots. */
 inline sonar_code add_several(const mvdr_stage *stage, const mvdr::slots &rows, cudaStream_t stream,
                               sonar_error *err) {
     const mvdr::view *v = &stage->view;
@@ -94,7 +94,7 @@ inline sonar_code add_many(const mvdr_stage *stage, const mvdr::slots &rows, cud
     return fold_sums_of(v, rows, stage->many, stream, err);
 }
 
-/* `stale`: of the bins alone whose steering has changed. */
+/* Makes the projections of many snapshots. `stale`: only in bins whose steering has changed. */
 inline sonar_code project_many(const mvdr_stage *stage, const mvdr::points &p,
                                const mvdr::slots &rows, bool stale, cudaStream_t stream,
                                sonar_error *err) {
@@ -109,7 +109,7 @@ inline sonar_code project_many(const mvdr_stage *stage, const mvdr::points &p,
     return fold_projections_of(v, p, rows, stage->many, stale, stream, err);
 }
 
-/* Projections of all snapshots on points that are not kept. */
+/* Makes projections of all snapshots on points whose projections are not kept. */
 inline sonar_code project_points(const mvdr_stage *stage, const mvdr::points &p,
                                  cudaStream_t stream, sonar_error *err) {
     const mvdr::view *v = &stage->view;
@@ -132,22 +132,22 @@ inline sonar_code project_points(const mvdr_stage *stage, const mvdr::points &p,
     return fold_projections_of(v, p, all, stage->many, false, stream, err);
 }
 
-inline sonar_code measure(const mvdr_stage *stage, const mvdr::points &p, bool stale, bool own,
-                          cudaStream_t stream, sonar_error *err) {
+inline sonar_code launch_norms(const mvdr_stage *stage, const mvdr::points &p, bool stale, bool own,
+                               cudaStream_t stream, sonar_error *err) {
     const dim3 grid(blocks_for(p.count, 8), (unsigned)stage->view.spec.bins);
     mvdr::norms<<<grid, 256, 0, stream>>>(stage->view, p, stale, own);
     return CUDA_LAUNCHED(where, "norms", err);
 }
 
-/* All there is, after new parameters; else the new snapshots, and all directions of those bins
- * whose steering has changed. */
+/* Updates the sums: all of them after new parameters; otherwise those of the new snapshots, and all
+ * projections of bins whose steering has changed. */
 inline sonar_code bring_up_to_date(mvdr_stage *stage, uint32_t skip, uint32_t count, bool steered,
                                    cudaStream_t stream, sonar_error *err) {
     const mvdr::view *v = &stage->view;
     const mvdr::slots all = {0, 0, v->length}, fresh = {mvdr::NEXT, skip, count - skip};
     const bool whole = stage->stale;
     sonar_code code = SONAR_OK;
-    stage->stale = true; /* if anything fails on the way */
+    stage->stale = true; /* remains true if a launch fails */
     if (v->by_snapshots && whole) {
         code = add_many(stage, all, stream, err);
         if (!code)
@@ -164,7 +164,7 @@ inline sonar_code bring_up_to_date(mvdr_stage *stage, uint32_t skip, uint32_t co
     if (!code && v->by_snapshots && steered && !whole)
         code = project_many(stage, stage->grid, all, true, stream, err);
     if (!code && (whole || steered))
-        code = measure(stage, stage->grid, !whole, true, stream, err);
+        code = launch_norms(stage, stage->grid, !whole, true, stream, err);
     stage->stale = code != SONAR_OK;
     return code;
 }

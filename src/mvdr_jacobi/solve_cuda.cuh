@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * A bin's matrix, its loading, and what the spectrum needs: the inverse of its Cholesky factor, or
- * eigenvectors. One thread block a bin, so that nothing is decided on the host. As in solve.c and
- * loading.c, but that eigenvalues are found only as far as the loading rule wants them: of large
- * matrices the two in the middle, and none for a share of the trace or an absolute loading.
- * Of large ones loading and inverse factor are there before: factor_grid_cuda.cuh.
+ * Solves a bin: its matrix, its loading, and the inverse of its Cholesky factor or its
+ * eigenvectors. One thread block for each bin, so that the host decides nothing. As in solve.c and
+ * loading.c, except that a GPU finds only the eigenvalues that the loading rule needs: none for the
+ * rules trace and absolute, the two middle ones of large matrices for the noise rule. On the routes
+ * with "-grid", loading and inverse factor come from factor_grid_cuda.cuh.
  */
 #ifndef SONAR_MVDR_JACOBI_SOLVE_CUDA_CUH
 #define SONAR_MVDR_JACOBI_SOLVE_CUDA_CUH
@@ -18,7 +18,7 @@ namespace mvdr {
 
 /* ---- what a bin publishes -------------------------------------------------------------------- */
 
-/* The largest of `count`, and zeros. */
+/* Writes the largest of `count` eigenvalues, followed by zeros. */
 __device__ inline void write_eigenvalues(const view &v, uint32_t bin, const double *d,
                                          uint32_t count) {
     for (uint32_t i = threadIdx.x; i < v.modes; i += blockDim.x)
@@ -50,9 +50,8 @@ __device__ inline void report(const view &v, uint32_t bin, const outcome &made,
     info[SONAR_MVDR_ROUTE] = (float)route;
 }
 
-/* Clears what an earlier spectrum of the same snapshots has written into the bin's info. One
- * thread.
- */
+/* Clears the fields of the bin's info that an earlier spectrum of the same snapshots has written.
+ * One thread. */
 __device__ inline void forget_spectra(const view &v, uint32_t bin) {
     float *info = v.info + (size_t)bin * SONAR_MVDR_INFO_FIELDS;
     info[SONAR_MVDR_LIMITED] = info[SONAR_MVDR_SUBSPACE] = 0;
@@ -65,17 +64,17 @@ __device__ inline void forget_spectra(const view &v, uint32_t bin) {
 
 /* ---- a bin ----------------------------------------------------------------------------------- */
 
-/* d from the matrix of trace at most 1 to that of R itself. */
+/* Scales d from the scaled matrix, whose trace is at most 1, to R. */
 __device__ inline void scale_eigenvalues(double *d, uint32_t m, double unit) {
     for (uint32_t i = threadIdx.x; i < m; i += blockDim.x)
         d[i] /= unit;
     __syncthreads();
 }
 
-/* The bin's loading by the rule, from its trace and the noise in a sensor where the rule wants
- * that; state.fallback is known. One thread. False: all eigenvalues are wanted after all, because
- * the least loading may count. */
-__device__ inline bool settle(const view &v, uint32_t bin, double trace, double noise) {
+/* Sets the bin's loading by the rule, from its trace and the noise in a sensor, which only rules
+ * that need it read. state.fallback is known. One thread. False: all eigenvalues are needed,
+ * because the least loading may apply. */
+__device__ inline bool load_by_rule(const view &v, uint32_t bin, double trace, double noise) {
     bin_state &state = v.bin[bin];
     state.asked = mvdr_delta_by_rule(&v.spec, state.fallback, trace / v.n, noise);
     state.factored = state.asked >= MVDR_LEAST_FLOAT32 * trace;
@@ -84,7 +83,7 @@ __device__ inline bool settle(const view &v, uint32_t bin, double trace, double 
     return state.factored;
 }
 
-/* The median's search, from where it was last. */
+/* Begins the search for the median at its last value. */
 __device__ inline search search_for(const view &v, uint32_t bin, double unit, double snapshots) {
     const uint32_t m = v.order;
     size_t middle[2];
@@ -95,7 +94,7 @@ __device__ inline search search_for(const view &v, uint32_t bin, double unit, do
     return s;
 }
 
-/* The noise in a sensor by a search that has ended. One thread notes where the median was. */
+/* The noise in a sensor by a finished search. One thread notes the median. */
 __device__ inline double noise_found(const view &v, uint32_t bin, const search &s, double unit,
                                      double snapshots) {
     const double value[2] = {s.value(0) / unit, s.value(1) / unit};
@@ -104,7 +103,8 @@ __device__ inline double noise_found(const view &v, uint32_t bin, const search &
     return mvdr_noise_by_median((value[0] + value[1]) / 2, v.n, snapshots);
 }
 
-/* A bin's solution: of a matrix of m rows and this trace, worked on as `unit` times it. */
+/* The solution of a bin: of a matrix of m rows with this trace, processed as `unit` times the
+ * matrix. */
 struct solution {
     const view &v;
     const bin_matrix &x;
@@ -112,7 +112,7 @@ struct solution {
     uint32_t bin, m;
     double trace, unit;
 
-    /* Loading without all eigenvalues; false where these are wanted after all. */
+    /* Sets the loading without all eigenvalues. False if they are needed. */
     __device__ bool load_without(loaded *to) const {
         const bin_state &state = v.bin[bin];
         double asked = state.asked;
@@ -150,7 +150,8 @@ struct solution {
         return load(v, bin, r.d, weights);
     }
 
-    /* X of the loaded matrix to the factor's place; `diagonal`: that of A^-1, too. */
+    /* Computes X of the loaded matrix in the factor's memory. `diagonal`: also the diagonal of
+     * A^-1. */
     __device__ void make_factor(bool diagonal) const {
         const double delta = v.bin[bin].delta * unit;
         assemble_panels(x, factor_of(v, bin), m, unit, delta);
@@ -160,7 +161,7 @@ struct solution {
         __syncthreads();
     }
 
-    /* Computes X, unless it exists, and the level from the present loading; false if rounding hides
+    /* Computes X, unless it exists, and the level from the present loading. False if rounding hides
      * the level. */
     __device__ bool by_inverse(double *level) const {
         const bin_state &state = v.bin[bin];
@@ -174,7 +175,8 @@ struct solution {
                                    *level * weights.effective * v.images);
     }
 
-    /* Loading and X; returns the level. `all`: by all eigenvalues; *without: not by them. */
+    /* Computes loading and X; returns the level. `all`: use all eigenvalues; *without: they were
+     * not used. */
     __device__ double by_factor(const room &r, bool all, loaded *to, bool *without) const {
         double level;
         *without = !all && load_without(to) && by_inverse(&level);
@@ -215,12 +217,12 @@ struct solution {
     }
 };
 
-/* Which bins are decomposed: unsolved ones, or for MUSIC solved ones, or all. */
+/* The bins to decompose: unsolved ones, for MUSIC solved ones, or all. */
 enum class bins_of { UNSOLVED, SOLVED, ALL };
 
-/* For the eigensolvers, which take all bins in matrices of one order: a bin's matrix as it is
- * worked on, of trace at most 1, and `beyond` on the diagonal after its rows. A bin without data or
- * out of the band has nothing else. */
+/* Writes the bins' matrices for the eigensolvers, which process matrices of one order: scaled to a
+ * trace of at most 1, with `beyond` on the diagonal after the matrix's rows. A bin without data or
+ * outside of the band has only that diagonal. One thread block for each bin. */
 __global__ void __launch_bounds__(512, 1)
     assemble_all(view v, complex64 *to, double beyond, bins_of which) {
     const uint32_t bin = blockIdx.x;
@@ -236,7 +238,7 @@ __global__ void __launch_bounds__(512, 1)
         v.decomposed[bin] = m > 0;
     if (passed)
         return;
-    if (threadIdx.x == 0 && !m) /* a gap */
+    if (threadIdx.x == 0 && !m) /* no data: the next decomposition begins from nothing */
         v.kept[bin] = 0;
     assemble(x, a, m, v.most, m ? scale_for(trace) : 1);
     for (uint32_t i = m + threadIdx.x; i < v.most; i += blockDim.x)
@@ -252,8 +254,8 @@ __device__ inline mvdr_route_id route_of(bool all_eigenvalues, bool on_grid, boo
     return noise ? MVDR_ROUTE_MEDIAN : MVDR_ROUTE_FACTOR;
 }
 
-/* Solves a bin that has not been solved for these snapshots, or of which cuSOLVER has replaced the
- * eigenvectors since. One thread block a bin. `all`: all eigenvalues are wanted. */
+/* Solves a bin that has not been solved for these snapshots, or whose eigenvectors cuSOLVER has
+ * replaced since. One thread block for each bin. `all`: all eigenvalues are needed. */
 template <bool VECTORS> __global__ void __launch_bounds__(512, 1) solve(view v, bool all) {
     extern __shared__ __align__(16) unsigned char memory[];
     const uint32_t bin = blockIdx.x, m = v.order;
@@ -269,7 +271,7 @@ template <bool VECTORS> __global__ void __launch_bounds__(512, 1) solve(view v, 
     loaded loaded = {0, false, false};
     double level = 1;
     uint32_t sources = 0;
-    bool without = false; /* all eigenvalues */
+    bool without = false; /* true: solved without all eigenvalues */
     mvdr_route_id route = MVDR_ROUTE_NONE;
     __syncthreads();
     if (threadIdx.x == 0) {

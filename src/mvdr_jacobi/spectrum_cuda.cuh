@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The MVDR spectrum on the GPU. With the projections c = X^H a of weighted snapshots and q = c^H (G
- * + delta I)^-1 c in snapshot space, P = delta / (|a|^2 - q); in sensor space 1/P = s = a^H (R +
- * delta I)^-1 a. Either quadratic form is a sum of |w_i^H y|^2 over the columns of the inverse
- * Cholesky factor, or of |w_i^H y|^2 / (d_i + delta) over eigenvectors.
+ * The MVDR spectrum on the GPU. In snapshot space, with the projections c = X^H a of weighted
+ * snapshots and q = c^H (G + delta I)^-1 c, P = delta / (|a|^2 - q). In sensor space 1/P = s = a^H
+ * (R + delta I)^-1 a. With y = c or y = a, both quadratic forms are sums of |w_i^H y|^2 over the
+ * columns of the inverse Cholesky factor, or of |w_i^H y|^2 / (d_i + delta) over eigenvectors.
  */
 #ifndef SONAR_MVDR_JACOBI_SPECTRUM_CUDA_CUH
 #define SONAR_MVDR_JACOBI_SPECTRUM_CUDA_CUH
@@ -16,17 +16,18 @@
 
 namespace mvdr {
 
-constexpr uint32_t LOOKS = PANEL;      /* directions of a block of threads */
-constexpr uint32_t SPECTRUM_WARPS = 4; /* with 16 columns of the basis each at a time */
-constexpr uint32_t STRETCH = 64;       /* rows of their vectors in shared memory at a time */
+constexpr uint32_t LOOKS = PANEL; /* directions of a thread block */
+constexpr uint32_t SPECTRUM_WARPS =
+    4;                           /* warps of a block, with 16 columns of the basis each at a time */
+constexpr uint32_t STRETCH = 64; /* rows of the directions' vectors in shared memory at a time */
 
-/* Where a bin's steering vectors lie: in tiles of eight directions and four rows, as a fragment
- * wants them. */
+/* Index of an element of a bin's steering vectors. They are stored in tiles of eight directions and
+ * four rows, in the order of a fragment. */
 __device__ inline size_t steering_at(const view &v, uint32_t row, uint32_t direction) {
     return ((size_t)(direction / 8) * (v.most / 4) + row / 4) * 32 + direction % 8 * 4 + row % 4;
 }
 
-/* Sensor space: the steering vectors. Grid: directions, bins. */
+/* Sensor space: computes the steering vectors. Grid: directions, bins. */
 __global__ void steer(view v, points p) {
     const uint32_t direction = blockIdx.x, bin = blockIdx.y;
     if (!v.in_band(bin))
@@ -39,8 +40,8 @@ __global__ void steer(view v, points p) {
         to[steering_at(v, i, direction)] = steering(f, turns[v.sensor[i]], middle);
 }
 
-/* Some rows of the directions' vectors, in tiles of four rows and eight directions, lane by lane as
- * a fragment has them. */
+/* Some rows of the directions' vectors, in tiles of four rows and eight directions, in the order of
+ * a fragment's lanes. */
 struct stretch {
     complex64 at[STRETCH / 4][LOOKS / 8][WARP];
 
@@ -53,9 +54,8 @@ struct stretch {
     }
 };
 
-/* The vectors y of a block's directions: projections of the snapshots that count, weighted, or
- * steering vectors. A value is loaded even where none is wanted, since loads without a condition
- * overlap. */
+/* The vectors y of a block's directions: weighted projections of the valid snapshots, or steering
+ * vectors. A value is loaded even if it is not used, since loads without a condition overlap. */
 struct looks {
     const view &v;
     const points &p;
@@ -73,7 +73,7 @@ struct looks {
                                steering_at(v, row, direction)]);
     }
 
-    /* Rows from `row` on, zeros beyond the last one. All threads call. */
+    /* Reads projections from `row` on, with zeros beyond the last row. All threads call. */
     __device__ void read_projections(uint32_t row, stretch &y) const {
 #pragma unroll 4
         for (uint32_t i = threadIdx.x; i < STRETCH * LOOKS; i += SPECTRUM_WARPS * WARP) {
@@ -83,7 +83,7 @@ struct looks {
         }
     }
 
-    /* The same tile by tile, a warp each. */
+    /* The same for steering vectors, a tile for each warp at a time. */
     __device__ void read_steering(uint32_t row, stretch &y) const {
         constexpr uint32_t DOWN = STRETCH / 4;
 #pragma unroll 4
@@ -103,24 +103,24 @@ struct looks {
     }
 };
 
-/* The columns of X, which is triangular, and the identity beyond the matrix. */
+/* The basis X: the columns of a triangular matrix, with the identity beyond the matrix. */
 struct inverse_factor {
     tiles x;
     uint32_t columns; /* whole panels */
 
     __device__ complex64 at(uint32_t row, uint32_t column) const { return x(row, column); }
-    /* Rows that columns before `end` have. */
+    /* Number of rows of the columns before `end`. */
     __device__ uint32_t rows(uint32_t end) const { return min(end, columns); }
     __device__ double weight(uint32_t) const { return 1; }
     __device__ void note(uint32_t, uint32_t, double) const {}
 };
 
-/* Eigenvectors, with what multiplies their products' squares. */
+/* The basis of eigenvectors, with the factors of their squared products. */
 struct eigenvectors {
     matrix w;
     const double *inverse;
     uint32_t order, columns;
-    double *energy; /* of the block's first direction, [look][most]; NULL: it is not read */
+    double *energy; /* [look][most] from the block's first direction on; NULL: not wanted */
     uint32_t most, looks;
 
     __device__ complex64 at(uint32_t row, uint32_t column) const {
@@ -131,14 +131,15 @@ struct eigenvectors {
     __device__ double weight(uint32_t column) const {
         return column < columns ? inverse[column] : 0;
     }
-    /* |w_i^H y|^2 */
+    /* Stores |w_i^H y|^2. */
     __device__ void note(uint32_t column, uint32_t look, double square) const {
         if (energy && column < columns && look < looks)
             energy[(size_t)look * most + column] = square;
     }
 };
 
-/* Conjugate transpose of columns `first`.. of w, from row k on, as rows of a product. */
+/* The conjugate transpose of columns `first`.. of w, from row k on, as the left factor of a
+ * product. */
 template <typename Basis>
 __device__ inline fragment_a columns_of(const Basis &w, uint32_t first, uint32_t k) {
     fragment_a f;
@@ -150,8 +151,8 @@ __device__ inline fragment_a columns_of(const Basis &w, uint32_t first, uint32_t
     return f;
 }
 
-/* w_i^H y of 16 columns and all directions, over `rows` rows of a stretch that begins at `row`;
- * left: the columns at its first rows. A warp. */
+/* Adds w_i^H y of 16 columns and all directions over `rows` rows of a stretch that begins at `row`.
+ * left: the columns at its first rows. A warp calls. */
 template <typename Basis>
 __device__ inline void add_rows(const Basis &w, const stretch &y, uint32_t first, uint32_t row,
                                 uint32_t rows, fragment_a left, strip &sum) {
@@ -165,7 +166,7 @@ __device__ inline void add_rows(const Basis &w, const stretch &y, uint32_t first
     }
 }
 
-/* Adds |w_i^H y|^2 of 16 columns to energy[t][0..1], of directions 8 t + c_column. */
+/* Adds |w_i^H y|^2 of 16 columns to energy[t][0..1], for directions 8 t + c_column. */
 template <typename Basis>
 __device__ inline void add_squares(const Basis &w, uint32_t first, const strip &sum,
                                    double energy[LOOKS / 8][2]) {
@@ -180,7 +181,8 @@ __device__ inline void add_squares(const Basis &w, uint32_t first, const strip &
         }
 }
 
-/* The quadratic forms of a block's directions, to form[warp][look]. Warps share the columns. */
+/* Computes the quadratic forms of a block's directions, in parts form[warp][look]. The warps share
+ * the columns. */
 template <typename Basis>
 __device__ inline void add_up(const looks &l, const Basis &w, stretch &y,
                               double form[SPECTRUM_WARPS][LOOKS]) {
@@ -216,8 +218,8 @@ __device__ inline void add_up(const looks &l, const Basis &w, stretch &y,
     __syncthreads();
 }
 
-/* P from the quadratic form in what the factor was made of. 1/P is no less than |a|^2 over the
- * largest eigenvalue and delta. */
+/* P from the quadratic form of the factored matrix. 1/P is limited to at least |a|^2 divided by the
+ * sum of the largest eigenvalue and delta. */
 __device__ inline double power_of(const view &v, const bin_state &bin, double form, double norm) {
     const double delta = bin.delta, most = bin.most, each = v.n * bin.level;
     form *= bin.unit;
@@ -230,7 +232,8 @@ __device__ inline double power_of(const view &v, const bin_state &bin, double fo
     return v.spec.correct_level ? fmax(norm - delta * s, 0.0) / (each * s) : 1 / s;
 }
 
-/* Of bins that have not been solved by an inverse. Grid: groups of directions, bins. */
+/* The spectrum of bins that were not solved by the streaming inverse. Grid: groups of directions,
+ * bins. */
 template <bool VECTORS>
 __global__ void __launch_bounds__(SPECTRUM_WARPS *WARP, 3) spectrum(view v, points p) {
     __shared__ stretch y;
@@ -266,15 +269,15 @@ __global__ void __launch_bounds__(SPECTRUM_WARPS *WARP, 3) spectrum(view v, poin
     p.power[at] = (float)fmin(power, (double)FLT_MAX);
 }
 
-/* A warp's sums over the columns, for the limit on the white noise gain; `left` of |a|^2 lies
- * beyond them. */
+/* A warp's sums over the columns, for the limit on the white noise gain. `left`: the part of |a|^2
+ * beyond the columns. */
 struct gain_terms {
     const view &v;
     const double *own, *energy; /* [column] */
     uint32_t columns;
     double delta, left;
 
-    /* q_i; what rounding has made of zeros counts as beyond. */
+    /* q_i; 0 for eigenvalues that are rounding errors, which count as beyond the columns. */
     __device__ double share(uint32_t i, double most) const {
         const double d = own[i];
         return !v.by_snapshots ? energy[i] : d > MVDR_LEAST_FLOAT64 * most ? energy[i] / d : 0;
@@ -299,8 +302,9 @@ struct gain_terms {
     }
 };
 
-/* P again in directions whose weights have too little gain, as in white_noise.c; `grid`: they are
- * counted. A warp each. Grid: 8 directions, bins. */
+/* Computes P again in directions whose weights have too little gain, as in white_noise.c. `grid`:
+ * the directions are the stage's own and are counted in the info. A warp for each direction. Grid:
+ * groups of 8 directions, bins. */
 __global__ void __launch_bounds__(256) limit_gain(view v, points p, bool grid) {
     const uint32_t direction = blockIdx.x * warps() + warp(), bin = blockIdx.y;
     const bin_state &state = v.bin[bin];

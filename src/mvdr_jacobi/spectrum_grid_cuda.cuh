@@ -14,11 +14,11 @@ namespace mvdr {
 /* Conjugated steering vectors of 64 directions, as the left factor's rows. */
 struct steering_from {
     const complex32 *at;
-    uint32_t most, any; /* groups of eight directions that there are */
+    uint32_t most, any; /* groups of eight directions that exist */
 
     /* Rows k.. of the vectors. All threads call. */
     __device__ void fetch(uint32_t k, complex64 to[CHUNK / 4][SQUARE / 8][WARP]) const {
-        constexpr uint32_t EIGHT = CHUNK / 4 * WARP; /* directions' elements, side by side */
+        constexpr uint32_t EIGHT = CHUNK / 4 * WARP; /* adjacent elements of eight directions */
         for (uint32_t i = 2 * threadIdx.x; i < CHUNK * SQUARE; i += 2 * SQUARE_THREADS)
             copy_later((complex32 *)to + i, at + 8 * k + (size_t)(i / EIGHT) * 8 * most + i % EIGHT,
                        i / EIGHT < any);
@@ -35,7 +35,7 @@ struct steering_from {
     }
 };
 
-/* Where a bin's parts of the forms lie: [square of columns][direction]. */
+/* A bin's parts of the forms: [square of columns][direction]. */
 __device__ inline double *forms_of(const view &v, const points &p, uint32_t bin) {
     return v.form + (size_t)bin * squares(v.most) * p.pitch;
 }
@@ -68,7 +68,8 @@ __device__ inline void add_up(const share &z, uint32_t columns, uint32_t looks, 
     }
 }
 
-/* Their parts. Grid: squares of directions, of columns, bins. The longest sums come first. */
+/* Computes the parts of the forms. Grid: squares of directions, squares of columns, bins. The
+ * longest sums come first. */
 __global__ void __launch_bounds__(SQUARE_THREADS, 2) form_squares(view v, points p) {
     extern __shared__ __align__(16) unsigned char memory[];
     const uint32_t bin = blockIdx.z, rows = padded(v.order), along = squares(rows);
@@ -86,7 +87,7 @@ __global__ void __launch_bounds__(SQUARE_THREADS, 2) form_squares(view v, points
            forms_of(v, p, bin) + (size_t)column * p.pitch + first);
 }
 
-/* P from their sums. Grid: groups of directions, bins. */
+/* P from the sums of the parts. Grid: groups of directions, bins. */
 __global__ void power_of_forms(view v, points p) {
     const uint32_t bin = blockIdx.y, direction = blockIdx.x * blockDim.x + threadIdx.x;
     const bin_state &state = v.bin[bin];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Products of large matrices in float64, in squares of 64 rows and columns, a thread block each, on
- * the tensor cores: both factors come through shared memory, a few terms ahead of what is being
- * multiplied. The order of a sum is that of its terms.
+ * Products of large matrices in float64 on the tensor cores. A thread block computes a square of 64
+ * rows and columns. Both factors are copied to shared memory, some terms ahead of the
+ * multiplication. A sum is computed in the order of its terms.
  */
 #ifndef SONAR_MVDR_JACOBI_SQUARES_CUDA_CUH
 #define SONAR_MVDR_JACOBI_SQUARES_CUDA_CUH
@@ -12,24 +12,24 @@
 namespace mvdr {
 
 constexpr uint32_t SQUARE = MVDR_DEVICE_SQUARE;         /* rows and columns */
-constexpr uint32_t SHARE_ROWS = 32, SHARE_COLUMNS = 32; /* what a warp makes of them */
+constexpr uint32_t SHARE_ROWS = 32, SHARE_COLUMNS = 32; /* a warp's share of a square */
 constexpr uint32_t SQUARE_THREADS = WARP * (SQUARE / SHARE_ROWS) * (SQUARE / SHARE_COLUMNS);
 static_assert(4 * SQUARE % SQUARE_THREADS == 0, "a fetch takes whole rows of fragments");
-constexpr uint32_t CHUNK = 8;  /* terms of the sums that are fetched at a time, */
-constexpr uint32_t CHUNKS = 4; /* that are in shared memory at a time */
+constexpr uint32_t CHUNK = 8;  /* terms of the sums that are fetched at a time: a chunk */
+constexpr uint32_t CHUNKS = 4; /* chunks in shared memory at a time */
 
-/* Factors of CHUNK terms of a square's sums, as fragments have them, lane by lane: element (4 h +
- * t, 8 r + g) of either is [h][r][4 g + t]. */
+/* The factors of CHUNK terms of a square's sums, in the order of a fragment's lanes: element (4 h +
+ * t, 8 r + g) of either factor is [h][r][4 g + t]. */
 struct chunk {
     complex64 left[CHUNK / 4][SQUARE / 8][WARP];
     complex64 right[CHUNK / 4][SQUARE / 8][WARP];
-    pivots signs; /* of the square of columns that the terms are in */
+    pivots signs; /* signs of the square of columns that contains the terms */
 };
 
-/* ---- what is fetched ------------------------------------------------------------------------- */
+/* ---- factors --------------------------------------------------------------------------------- */
 
-/* 16 bytes to shared memory, bypassing the L1 cache, which other multiprocessors' writes do not
- * reach; zeros if `any` is false. The copy is complete after wait_for_copies. */
+/* Copies 16 bytes to shared memory, or zeros if `any` is false. Bypasses the L1 cache, which does
+ * not see other multiprocessors' writes. The copy is complete after wait_for_copies. */
 __device__ inline void copy_later(void *to, const void *from, bool any) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
@@ -43,7 +43,7 @@ __device__ inline void copy_later(void *to, const void *from, bool any) {
 #endif
 }
 
-/* Ends a group of copies, which may have none. */
+/* Ends a group of copies, which may be empty. */
 __device__ inline void end_copies() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
     asm volatile("cp.async.commit_group;" ::: "memory");
@@ -57,15 +57,15 @@ template <int LAST> __device__ inline void wait_for_copies() {
 #endif
 }
 
-/* 64 rows from `first` on of F, zeros beyond its `rows` rows. */
+/* 64 rows of F from `first` on, with zeros beyond its `rows` rows. */
 struct rows_from {
     const complex64 *at;
-    uint32_t column, any; /* elements of a column of F; of those rows in four columns */
+    uint32_t column, any; /* elements of a column of F; elements of the 64 rows in four columns */
 
     __device__ rows_from(tiles f, uint32_t first, uint32_t rows)
         : at(f.at + 4 * (size_t)first), column(f.rows), any(4 * min(SQUARE, rows - first)) {}
 
-    /* Columns k.. of them. All threads call. */
+    /* Fetches CHUNK columns from k on. All threads call. */
     __device__ void fetch(uint32_t k, complex64 to[CHUNK / 4][SQUARE / 8][WARP]) const {
         const complex64 *const from = at + (size_t)k * column;
 #pragma unroll
@@ -74,7 +74,7 @@ struct rows_from {
             copy_later(&to[0][0][i + threadIdx.x], from + four * 4 * column + own, own < any);
         }
     }
-    /* As the left factor: 16 of them. */
+    /* 16 rows as the left factor. */
     __device__ static fragment_a left(const chunk &c, uint32_t row) {
         fragment_a a;
 #pragma unroll
@@ -84,7 +84,7 @@ struct rows_from {
         }
         return a;
     }
-    /* As the right factor: their conjugate transpose, columns 8 tile.. of it. */
+    /* The conjugate transpose as the right factor: its columns 8 tile... */
     __device__ static fragment_b right(const chunk &c, uint32_t tile, uint32_t) {
         const complex64 x = c.right[0][tile][lane()], y = c.right[1][tile][lane()];
         return {{x.re, y.re}, {-x.im, -y.im}};
@@ -92,7 +92,7 @@ struct rows_from {
     __device__ void fetch_signs(uint32_t, chunk &) const {}
 };
 
-/* The same with the signs of their columns' pivots. */
+/* The same rows, with the columns multiplied by the signs of their pivots. */
 struct signed_rows_from : rows_from {
     const pivots *pivot;
 
@@ -111,7 +111,7 @@ struct signed_rows_from : rows_from {
     }
 };
 
-/* 64 columns of F, zeros beyond its `rows` columns. */
+/* 64 columns of F from `first` on, with zeros beyond its `rows` columns. */
 struct columns_from {
     const complex64 *at;
     uint32_t column, any;
@@ -119,7 +119,7 @@ struct columns_from {
     __device__ columns_from(tiles f, uint32_t first, uint32_t rows)
         : at(f.at + (size_t)first * f.rows), column(f.rows), any(min(SQUARE, rows - first)) {}
 
-    /* Rows k.. of them. All threads call. */
+    /* Fetches CHUNK rows from k on. All threads call. */
     __device__ void fetch(uint32_t k, complex64 to[CHUNK / 4][SQUARE / 8][WARP]) const {
         const complex64 *const from = at + 4 * (size_t)k + 4 * warp() * column + lane();
 #pragma unroll
@@ -127,7 +127,7 @@ struct columns_from {
             copy_later(&to[0][0][i + threadIdx.x], from + i / WARP * 4 * column,
                        i / WARP * 4 + 4 * warp() < any);
     }
-    /* As the right factor itself, of which eight rows of four columns each lie side by side. */
+    /* The columns as the right factor. Eight rows of four columns lie side by side. */
     __device__ static fragment_b right(const chunk &c, uint32_t tile, uint32_t) {
         const uint32_t column = 8 * tile + b_column();
         const complex64 *four = &c.right[0][0][0] + column / 4 * WARP + column % 4;
@@ -160,7 +160,7 @@ struct share {
     }
 };
 
-/* Adds a chunk's terms, k.. of all. A warp. */
+/* Adds a chunk's terms, of which k is the first. A warp calls. */
 template <typename Left, typename Right>
 __device__ inline void add_chunk(share &sum, const chunk &c, uint32_t k) {
     fragment_a left[SHARE_ROWS / 16];
@@ -184,8 +184,8 @@ __device__ inline void add_chunk(share &sum, const chunk &c, uint32_t k) {
     }
 }
 
-/* Adds the products of left and right over terms begin <= k < end; a warp whose columns have none
- * from own_end on leaves those out. All threads call. */
+/* Adds the products of left and right over the terms begin <= k < end. A warp skips terms from
+ * own_end on, where its columns are zero. All threads call. */
 template <typename Left, typename Right>
 __device__ inline void add_terms(share &sum, const Left &left, const Right &right, uint32_t begin,
                                  uint32_t end, uint32_t own_end, chunk *room) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What the kernels of the GPU's MVDR see: the stage's device memory and its constants, by value. */
+/* The data of the kernels of the GPU's MVDR: the stage's device memory and its constants, passed by
+ * value. */
 #ifndef SONAR_MVDR_JACOBI_STAGE_CUDA_CUH
 #define SONAR_MVDR_JACOBI_STAGE_CUDA_CUH
 
@@ -17,64 +18,63 @@ namespace mvdr {
 
 constexpr uint32_t VECTORS = MVDR_DEVICE_VECTORS;
 constexpr uint32_t UNUSED = 0xffffffffu; /* in view.mirror */
-constexpr uint32_t MOST_ROUNDS = 80;     /* counts of a bin; two searches take fewer */
-constexpr size_t ORIGIN = SIZE_MAX;      /* view.middle of a part, which has no middle of its own */
+constexpr uint32_t MOST_ROUNDS = 80;     /* most counts of a bin; two searches take fewer */
+constexpr size_t ORIGIN = SIZE_MAX; /* view.middle of a part, which counts turns from the origin */
 
 /* What a bin keeps from one execute to the next; a reset clears it. */
 struct bin_state {
     uint64_t seen;      /* forgetting: snapshots accepted since the reset */
     mvdr_pair products; /* sum of the products with the next bin, up to a factor */
     double share;       /* block: number of snapshots; forgetting: sum of the weights */
-    double offset;      /* steered that many bins above its centre */
-    uint32_t tonal;     /* 1: for a tone that dominates the bin */
-    /* of the last solution, in unit^2/Hz */
+    double offset;      /* bins above its centre at which it is steered */
+    uint32_t tonal;     /* 1: a tone dominates the bin */
+    /* the last solution, in unit^2/Hz */
     double delta;   /* loading of the factor; 0: no data, P = 0 */
-    double most;    /* largest eigenvalue, or the trace where that is not known */
+    double most;    /* largest eigenvalue, or the trace if that is not known */
     double level;   /* share of a source's power that P shows */
     double unit;    /* the factored matrix is unit (R + delta I), or unit (G + delta I) */
     double base;    /* dominant modes, with corrected levels: part of P that does not depend on a */
-    uint32_t left;  /* 1/P is |a|^2 less the quadratic form: snapshot space, or dominant modes */
+    uint32_t left;  /* 1/P is |a|^2 minus the quadratic form: snapshot space, or dominant modes */
     uint32_t modes; /* dominant ones */
     uint32_t subspace; /* dimension of MUSIC's signal subspace */
     bool all_known;    /* all eigenvalues are known */
-    double middle[2];  /* the median's, if they alone were looked for; 0: not yet */
-    bool slid;         /* by the streaming inverse M, */
-    double kept;       /* which is loaded with that */
-    double apart;      /* and should be with so much more */
-    /* of a bin that all multiprocessors work on, until it is solved */
-    bool taken;              /* it is one */
+    double middle[2];  /* the two middle eigenvalues, if only they were searched; 0: not yet */
+    bool slid;         /* solved by the streaming inverse M */
+    double kept;       /* loading of M */
+    double apart;      /* the wanted loading of M minus `kept` */
+    /* routes with "-grid": from list_bins until the bin is solved */
+    bool taken;              /* the bin is listed */
     double divisor;          /* of the sums */
-    double trace, snapshots; /* of R; effective ones, with their images */
-    double asked;            /* loading by the rule, 0: not known; */
+    double trace, snapshots; /* trace of R; effective snapshots, mirror images included */
+    double asked;            /* loading by the rule; 0: not known */
     bool fallback, factored; /* fallback: the trace rule is used instead; factored: the inverse
                                 factor exists */
 };
 
-/* What a bin keeps of the streaming inverse M (inverse.h); a reset clears it. */
+/* What a bin keeps of the streaming inverse M (inverse.h) between windows. A reset clears it. */
 struct sliding {
-    bool kept;            /* M is that of the last window */
-    bool making;          /* it is made of this window's factor */
-    uint32_t age, rest;   /* windows since it was made, and to go without one */
-    uint64_t windows;     /* solved, of which a probe's signs follow */
-    double weight, delta; /* of a column in what M is the inverse of; its loading */
-    double next_weight;   /* of a column in this window's R, */
+    bool kept;            /* M belongs to the last window */
+    bool making;          /* M is to be made from this window's factor */
+    uint32_t age, rest;   /* windows since M was made; windows for which no M is made */
+    uint64_t windows;     /* windows solved; the signs of the probe follow from it */
+    double weight, delta; /* M^-1 is the sum of weight x x^H over all columns x, plus delta I */
+    double next_weight;   /* weight of a column in this window's R */
     double count;         /* effective snapshots */
-    double trace, energy; /* of M: sums of M_ii and |M_ij|^2 */
-    double sign[MVDR_MOST_MOVED], over[MVDR_MOST_MOVED]; /* a moved column's: 1 comes, -1 goes, 0
-                                                            is none; 1/s */
+    double trace, energy; /* sums of M_ii and of |M_ij|^2 */
+    double sign[MVDR_MOST_MOVED], over[MVDR_MOST_MOVED]; /* 1 enters, -1 leaves, 0 not valid; 1/s */
 };
 
-/* Bins that all multiprocessors count the eigenvalues of together, again and again, and then those
- * whose inverse factors they make, and how far they have come. */
+/* The agenda of the routes with "-grid": the bins whose eigenvalues are counted, in rounds, then
+ * the bins whose inverse factors are computed, and the progress of both. */
 struct agenda {
     uint32_t bins;
-    unsigned long long next, next_counted; /* place of the first square that no block has taken */
+    unsigned long long next, next_counted; /* places of the next squares to be taken */
     struct {
-        uint32_t bins, done; /* that are counted, that have been */
+        uint32_t bins, done; /* bins to count; bins counted */
     } round[MOST_ROUNDS + 1];
 };
 
-/* Of a square on the diagonal of a matrix that is not definite. */
+/* The pivots of a square on the diagonal of a matrix that is not definite. */
 struct alignas(16) pivots {
     uint32_t minus[2]; /* bit j: pivot j is negative */
     double logarithm;  /* of the magnitude of their product */
@@ -82,7 +82,7 @@ struct alignas(16) pivots {
 
 struct search;
 
-/* State of the ring of snapshots. It is on the device, so that a recorded execute advances
+/* State of the ring of snapshots. It is on the device, so that a recorded execute can advance
  * it. */
 struct ring_state {
     uint32_t next, filled; /* slot of the next snapshot, slots in use */
@@ -92,41 +92,41 @@ struct view {
     sonar_mvdr_spec spec;
     mvdr_band band;    /* bins in use */
     uint32_t n;        /* rows: used sensors */
-    uint32_t length;   /* slots of the ring; 0: the covariance forgets by itself */
-    uint32_t images;   /* columns a snapshot brings: 2 with forward-backward */
+    uint32_t length;   /* slots of the ring; 0: none, forgetting is applied to the covariance */
+    uint32_t images;   /* columns of a snapshot: 2 with forward-backward averaging */
     uint32_t columns;  /* slots, then with forward-backward their mirror images */
-    uint32_t order;    /* of the matrix that is solved: columns, or n in sensor space */
-    uint32_t most;     /* the largest order there can be, padded to panels */
+    uint32_t order;    /* rows of the matrix that is solved: columns, or n in sensor space */
+    uint32_t most;     /* the largest order possible, padded to panels */
     bool by_snapshots; /* snapshot space; else sensor space */
     bool vectors;      /* eigenvectors instead of a Cholesky factor */
-    /* of this window's route: */
-    bool eigenvalues;       /* all of them are found, */
-    bool grid, counts;      /* else all multiprocessors factor the bins, and count eigenvalues */
+    /* the present window's route: */
+    bool eigenvalues;       /* all eigenvalues are computed */
+    bool grid, counts;      /* all multiprocessors factor the bins; they also count */
     bool music_decomposes;  /* mvdr_music_decomposes */
     double gain;            /* least white noise gain, as a share of |a|^2; 0: no limit */
-    size_t middle;          /* sensor that whole turns count from; ORIGIN: the array's origin */
+    size_t middle;          /* sensor from which whole turns are counted, or ORIGIN */
     const size_t *sensor;   /* [row] */
     const size_t *partner;  /* [row] the mirror's row, with forward-backward */
     const uint32_t *mirror; /* [sensor] the mirror's sensor, or itself, or UNUSED */
     const uint64_t *turns;  /* [direction][sensor] */
     complex32 *snapshot;    /* [bin][slot][sensor] */
-    uint8_t *fresh;         /* [bin][max_new] 0 for a new snapshot with non-finite values */
-    uint8_t *valid;         /* [bin][slot] the same of those in the ring */
-    double *root;           /* [bin][slot] square root of a column's weight in R; 0: it has none */
+    uint8_t *fresh;         /* [bin][max_new] 0: a new snapshot with non-finite values */
+    uint8_t *valid;         /* [bin][slot] 0: a snapshot of the ring with non-finite values */
+    double *root;           /* [bin][slot] square root of a column's weight in R; 0: not valid */
     /* Snapshot space: [bin][column j][slot i] sums x_i^H x_j over the used sensors. Sensor space:
      * [bin][most][most] sums of x x^H by sensors, the lower triangle column by column. */
     complex64 *sums;
-    size_t sums_stride;    /* from bin to bin */
-    complex64 *rest;       /* sensor space with a ring: what rounding takes from sums; else NULL */
+    size_t sums_stride;    /* elements from bin to bin */
+    complex64 *rest;       /* sensor space with a ring: the rounding errors of sums; else NULL */
     complex64 *projection; /* [bin][direction][column] x^H a */
     double *norm;          /* [bin][direction] |a|^2 */
     double *made;          /* [bin] offset that projection and norm were made for */
-    uint32_t *stale;       /* [bin] 1: the offset has changed since */
+    uint32_t *stale;       /* [bin] 1: the offset differs from `made` */
     complex64 *partial;    /* sums over parts of the sensors */
     complex64 *factor; /* [bin][most][most] inverse Cholesky factor, in tiles, or eigenvectors */
-    complex64 *work;   /* [bin][most][most] with eigenvectors: the matrices, */
-    complex64 *turned; /* the same: and the columns that Jacobi's method makes orthogonal */
-    complex64 *vector; /* [bin][VECTORS][most] room of a solving block */
+    complex64 *work;   /* [bin][most][most] with eigenvectors: the matrices */
+    complex64 *turned; /* [bin][most][most] the columns that Jacobi's method makes orthogonal */
+    complex64 *vector; /* [bin][VECTORS][most] scratch of a solving block */
     double *d;         /* [bin][most] eigenvalues, descending */
     const double *ascending; /* [bin][most] cuSOLVER's eigenvalues; NULL: Jacobi's method is used */
     double *descending;      /* [bin][most] Jacobi's eigenvalues */
@@ -135,10 +135,10 @@ struct view {
     uint32_t *kept;          /* [bin] 1: eigenvectors exist from which the method may begin */
     const int *failed;       /* [bin] not 0: cuSOLVER's method did not converge */
     double *inverse;         /* [bin][most] with eigenvectors: 1 / (d + delta) of each column */
-    complex64 *signal;       /* MUSIC: [bin][most][most] its eigenvectors, or those in factor */
-    double *member;     /* MUSIC: [bin][most] what makes of the square of each one's product the
-                           share of a in the signal subspace; 0: it is beyond that */
-    float *share;       /* MUSIC: [bin][direction] of a beyond the signal subspace */
+    complex64 *signal;  /* MUSIC: [bin][most][most] its eigenvectors, unless they are in factor */
+    double *member;     /* MUSIC: [bin][most] factor of each eigenvector's squared product, for the
+                           share of a in the signal subspace; 0: outside of it */
+    float *share;       /* MUSIC: [bin][direction] share of a outside of the signal subspace */
     double *own;        /* white noise gain: [bin][most] each column's eigenvalue */
     double *energy;     /* white noise gain: [bin][points.pitch][most] |w_i^H y|^2 */
     float *power;       /* [bin][direction] */
@@ -149,19 +149,19 @@ struct view {
     bin_state *bin;
     ring_state *ring;
     agenda *listed;       /* NULL: no window takes a route with "-grid" */
-    uint32_t *listed_bin; /* [bin] those on the agenda */
-    uint32_t *done;       /* [bin][squares of most] columns of squares that are done in a row */
-    /* while the loading wants the median: */
+    uint32_t *listed_bin; /* [bin] the bins of the agenda */
+    uint32_t *done;       /* [bin][squares of most] columns done in each row of squares */
+    /* while the loading needs the median: */
     search *searches;      /* [bin] */
-    uint32_t *counted_bin; /* [2][bin] those of an even and of an odd round */
+    uint32_t *counted_bin; /* [2][bin] bins of an even and of an odd round */
     complex64 *corner;     /* [bin][squares of most][SQUARE^2] X of the squares on the diagonal */
     pivots *pivot;         /* [bin][squares of most] */
     uint32_t resident;     /* blocks that run at a time */
     double *form; /* sensor space: [bin][squares of most][points.pitch] parts of a^H X X^H a */
     sonar_mvdr_tones *tones; /* NULL: no bin is steered at a tone */
     uint32_t pairs;          /* slots of pair: L, or max_new with forgetting */
-    mvdr_pair *pair;         /* [slot][bin] a snapshot's products with the next bin */
-    size_t shared_bytes;     /* of a solving block */
+    mvdr_pair *pair;         /* [slot][bin] products of a snapshot with the next bin */
+    size_t shared_bytes;     /* shared memory of a solving block */
     sliding *slide;          /* [bin], or NULL: no inverse is kept */
     complex64 *m;            /* [bin][most][most] the inverses, in tiles; zeros beyond the order */
     complex64 *moved;        /* [bin][2][MVDR_MOST_MOVED][most] columns x, and M x */
@@ -184,19 +184,19 @@ struct arrivals {
     }
 };
 
-/* Directions whose power is wanted, the grid's or an evaluation's. */
+/* Directions whose power is wanted: the grid's, or the points of an evaluation. */
 struct points {
     const uint64_t *turns; /* [point][sensor] */
     size_t stride;         /* elements from point to point */
     uint32_t count;
-    uint32_t pitch;        /* points that the arrays of a bin have room for */
+    uint32_t pitch;        /* points for which a bin's arrays have memory */
     complex64 *projection; /* [bin][pitch][column]; snapshot space */
     complex32 *steering;   /* [bin][steering_size], sensor space: spectrum_cuda.cuh */
     double *norm;          /* [bin][pitch] */
     float *power;          /* [bin][pitch] */
 };
 
-/* Elements of a bin's steering vectors, of whole tiles of directions. */
+/* Number of elements of a bin's steering vectors, padded to whole tiles of directions. */
 __host__ __device__ inline size_t steering_size(uint32_t pitch, uint32_t most) {
     return (size_t)((pitch + 7) / 8 * 8) * most;
 }
@@ -207,23 +207,23 @@ __device__ inline const complex32 *snapshot_of(const view &v, uint32_t bin, uint
 
 /* ---- steering -------------------------------------------------------------------------------- */
 
-/* A bin's frequency: a part of a bin multiplies whole turns too, which are those from the middle
- * sensor; |a^H v| does not depend on the common phase. */
+/* A bin's frequency. Its offset multiplies whole turns, too. These are counted from the middle
+ * sensor: |a^H v| does not depend on the common phase. */
 struct frequency {
     uint32_t bin;
-    int32_t offset; /* steered above the bin's centre, in 1/MVDR_TONE_ONE bins */
+    int32_t offset; /* offset of the steering above the bin's centre, in 1/MVDR_TONE_ONE bins */
 };
 
 __device__ inline frequency frequency_of(const view &v, uint32_t bin) {
     return {(uint32_t)(v.spec.first_bin + bin), (int32_t)llrint(v.bin[bin].offset * MVDR_TONE_ONE)};
 }
 
-/* The turns that whole ones count from. */
+/* The turns from which whole turns are counted. */
 __device__ inline uint64_t middle_of(const view &v, const uint64_t *turns) {
     return v.middle == ORIGIN ? 0 : turns[v.middle];
 }
 
-/* (bin + offset) turns, 2^64 to one turn, `middle` being the turns of the middle sensor. */
+/* The phase (bin + offset) turns, 2^64 to one turn. `middle`: the turns of the middle sensor. */
 __device__ inline uint64_t phase_of(frequency f, uint64_t turns, uint64_t middle) {
     uint64_t phase = f.bin * turns;
     if (f.offset) {
@@ -233,14 +233,15 @@ __device__ inline uint64_t phase_of(frequency f, uint64_t turns, uint64_t middle
     return phase;
 }
 
-/* -x where bit 1 of the quarter is set, without the float64 units. */
+/* -x if bit 1 of the quarter is set, computed without the float64 units. */
 __device__ inline double signed_by(uint32_t quarter, double x) {
     return __longlong_as_double(__double_as_longlong(x) ^
                                 (long long)((uint64_t)(quarter & 2) << 62));
 }
 
-/* e^{+j 2 pi phase / 2^64} to float64's rounding. Integers bring the phase to within an eighth of a
- * turn of a whole quarter, exactly; the polynomials are those of fdlibm (k_sin.c, k_cos.c). */
+/* e^{+j 2 pi phase / 2^64} to float64's rounding. Integer arithmetic reduces the phase exactly to
+ * within an eighth of a turn of a whole quarter. The polynomials are those of fdlibm (k_sin.c,
+ * k_cos.c). */
 __device__ inline complex64 phasor(uint64_t phase) {
     const uint32_t quarter = (uint32_t)((phase + (1ull << 61)) >> 62);
     const double radians = 3.4061215800865545e-19; /* 2 pi / 2^64 */
@@ -256,7 +257,7 @@ __device__ inline complex64 phasor(uint64_t phase) {
     return {signed_by(quarter + 1, quarter & 1 ? s : c), signed_by(quarter, quarter & 1 ? c : s)};
 }
 
-/* Steering vectors as sensor space keeps them: rounded to float32. */
+/* An element of a steering vector in sensor space: rounded to float32. */
 __device__ inline complex32 steering(frequency f, uint64_t turns, uint64_t middle) {
     const float2 a = sonar_cuda_phasor((uint32_t)(phase_of(f, turns, middle) >> 32));
     return {a.x, a.y};

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The sums over the sensors from which everything else follows, of float32 samples, multiplied and
- * added in float64: x_i^H x_j of pairs of snapshots, x^H a of snapshots and directions, |a|^2. A
- * few new snapshots are read past all others, a warp for a few of them, as fast as memory gives
- * them, and are steered from bin to bin. Several go by eights to the tensor cores, whose operand of
- * directions a lane steers from bin to bin for all eight; for many there are tiles, which steer
- * each bin from the start. All split the sensors into parts, which depend on their number alone,
- * and add the parts in order.
+ * The sums over the sensors, in float64 from float32 samples: x_i^H x_j of pairs of snapshots, x^H
+ * a of snapshots and directions, and |a|^2. There are three ways to compute them:
  *
- * A direction's projections of old and new snapshots must be those of one vector a: where P is to
- * show 1e-8 of |a|^2, another rounding of a is an error of its own. In snapshot space a is
- * therefore float64 wherever it is made.
+ * - A few new snapshots: a warp multiplies one with a few others, at the speed of the memory.
+ *   Steering vectors are rotated from bin to bin.
+ * - Several new snapshots: eight at a time on the tensor cores. A lane rotates its elements of the
+ *   steering vectors from bin to bin, for all eight snapshots.
+ * - Many: tiles on the tensor cores, with the steering vectors of each bin computed from the start.
+ *
+ * All ways split the sensors into parts, which depend on their number alone, and add the parts in
+ * order.
+ *
+ * The projections of old and new snapshots on a direction must use the same vector a: where P is
+ * 1e-8 of |a|^2, another rounding of a would be visible. So in snapshot space a is always float64.
  */
 #ifndef SONAR_MVDR_JACOBI_SUMS_CUDA_CUH
 #define SONAR_MVDR_JACOBI_SUMS_CUDA_CUH
@@ -21,7 +24,8 @@
 
 namespace mvdr {
 
-/* New snapshots that are taken one by one; up to MVDR_MOST_SEVERAL go by eights. */
+/* Up to this many new snapshots are processed one by one, and up to MVDR_MOST_SEVERAL eight at a
+ * time. */
 constexpr uint32_t FEW = 2;
 
 /* ---- parts of the sensors -------------------------------------------------------------------- */
@@ -35,7 +39,8 @@ struct parts {
     }
 };
 
-/* The snapshots whose sums are made: `count` slots from `first` on. NEXT: from the ring's next. */
+/* The snapshots whose sums are computed: `count` slots from `first` + `skip` on. first = NEXT: from
+ * the ring's next slot. */
 constexpr uint32_t NEXT = 0xffffffffu;
 struct slots {
     uint32_t first, skip, count;
@@ -57,7 +62,7 @@ __device__ inline complex64 *sums_of(const view &v, uint32_t bin) {
     return v.sums + bin * v.sums_stride;
 }
 
-/* The sum of slot i and column j; that of j and i follows. */
+/* Stores the sum of slot i and column j, and the sum of j and i that follows from it. */
 __device__ inline void store_sum(const view &v, uint32_t bin, uint32_t i, uint32_t j,
                                  complex64 sum) {
     complex64 *at = sums_of(v, bin);
@@ -73,9 +78,9 @@ __device__ inline complex64 *projection_of(const view &v, const points &p, uint3
     return p.projection + ((size_t)bin * p.pitch + direction) * v.columns;
 }
 
-/* ---- columns ------------------------------------------------------------------------------ */
+/* ---- columns --------------------------------------------------------------------------------- */
 
-/* Columns at the used sensors: snapshots, and their mirror images past these. */
+/* The columns of a bin at the sensors in use: the snapshots, followed by their mirror images. */
 struct column_operand {
     struct row {
         const complex32 *x;
@@ -104,18 +109,19 @@ struct column_operand {
 
 /* ---- a few new snapshots --------------------------------------------------------------------- */
 
-/* A used sensor's value; the unused ones' is 0. It is read before that is known. */
+/* A sensor's value, or 0 if the sensor is not in use. The load does not wait for the mirror. */
 __device__ inline complex64 used_value(const complex32 *x, uint32_t sensor, uint32_t mirror) {
     const complex32 value = x[sensor];
     return mirror == UNUSED ? complex64{0, 0} : wide(value);
 }
 
-/* Of its image. */
+/* The value of the mirror image at a sensor, without the conjugation. */
 __device__ inline complex64 mirrored_value(const complex32 *x, uint32_t mirror) {
     return mirror == UNUSED ? complex64{0, 0} : wide(x[mirror]);
 }
 
-/* x^H x_j of each new snapshot x and four others a warp. Grid: bins, parts, (arrival, 32 slots). */
+/* Computes x^H x_j of each new snapshot x with four others for each warp. Grid: bins, parts, (new
+ * snapshot, 32 slots). */
 template <bool BACKWARD>
 __global__ void __launch_bounds__(256) few_sums(view v, slots rows, parts parts) {
     constexpr uint32_t EACH = 4;
@@ -155,7 +161,7 @@ __global__ void __launch_bounds__(256) few_sums(view v, slots rows, parts parts)
     }
 }
 
-/* Adds the parts. A thread a bin, snapshot and column. */
+/* Adds the parts of the sums. A thread for each bin, snapshot and column. */
 __global__ void fold_sums(view v, slots rows, parts parts) {
     const size_t width = v.columns, item = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
     if (item >= v.spec.bins * rows.count * width)
@@ -167,23 +173,26 @@ __global__ void fold_sums(view v, slots rows, parts parts) {
         const complex64 more = partial_of(v, parts, bin, part, rows, i, (uint32_t)width)[j];
         sum.re += more.re, sum.im += more.im;
     }
-    /* of two new ones each makes the sum: the earlier one's counts, so that a pair has one value */
+    /* of two new snapshots each has computed the sum; the earlier one's is used, so that a pair has
+     * one value */
     const uint32_t slot = rows.at(v, i),
                    other = (j % v.length + v.length - rows.at(v, 0)) % v.length;
     if (other >= i || other >= rows.count)
         store_sum(v, bin, slot, j, sum);
 }
 
-constexpr uint32_t LOOK_DIRECTIONS = 2;                /* of a warp, and what takes as many of */
-constexpr uint32_t LOOK_ROWS = WARP / LOOK_DIRECTIONS; /* bins and their images: a sum a lane */
+constexpr uint32_t LOOK_DIRECTIONS = 2;                /* directions of a warp */
+constexpr uint32_t LOOK_ROWS = WARP / LOOK_DIRECTIONS; /* bins and their mirror images */
 constexpr uint32_t LOOK_WARPS = 8, LOOK_TAKEN = LOOK_ROWS / LOOK_WARPS;
-constexpr uint32_t BINS_AT_ONCE = 4; /* before it is asked whether there are more */
+constexpr uint32_t BINS_AT_ONCE = 4; /* bins between two checks for the last one */
 
-/* A sensor's steering in one bin after the other:
+/*
+ * The steering phasor of a sensor, from bin to bin:
  *
  *     e^{j (b + 1) w} = 2 cos w e^{j b w} - e^{j (b - 1) w}
  *
- * Rounding grows with the square of the steps, over 16 bins to 2e-14. */
+ * The rounding error grows with the square of the number of steps: 2e-14 after 16 bins.
+ */
 struct bin_after_bin {
     complex64 before, at;
     double twice_cos;
@@ -201,8 +210,8 @@ struct bin_after_bin {
     }
 };
 
-/* The samples of a block's bins, and of their images, at the lanes' sensors: what a thread reads
- * while products are made of those before. */
+/* The samples of a thread block's bins, and of their mirror images, at the lanes' sensors. A thread
+ * reads them while the products of the previous ones are computed. */
 template <bool BACKWARD> struct look_samples {
     static constexpr uint32_t IMAGES = BACKWARD ? 2 : 1, BINS = LOOK_ROWS / IMAGES;
     const column_operand columns;
@@ -232,7 +241,7 @@ template <bool BACKWARD> struct look_samples {
     }
 };
 
-/* A warp's directions. */
+/* The turns of a warp's directions. */
 struct look_directions {
     const uint64_t *turns[LOOK_DIRECTIONS];
     uint64_t middle[LOOK_DIRECTIONS], own[LOOK_DIRECTIONS], next[LOOK_DIRECTIONS];
@@ -256,8 +265,8 @@ struct look_directions {
     }
 };
 
-/* Adds the lane's sensor to the sums [bin][image][direction]. TONAL: one of the bins may be steered
- * beside its centre. */
+/* Adds the lane's sensor to the sums [bin][image][direction]. TONAL: some bin may be steered off
+ * its centre. */
 template <bool BACKWARD, bool TONAL>
 __device__ inline void look_at(const complex64 x[LOOK_ROWS][WARP], const frequency *f,
                                uint32_t bins, const look_directions &l, complex64 (&sum)[WARP]) {
@@ -282,8 +291,8 @@ __device__ inline void look_at(const complex64 x[LOOK_ROWS][WARP], const frequen
     }
 }
 
-/* x^H a of each new snapshot, and with forward-backward of its image. Grid: 16 directions, bins,
- * (arrival, part). */
+/* Computes x^H a of each new snapshot, and with BACKWARD of its mirror image. Grid: groups of 16
+ * directions, groups of bins, (new snapshot, part). */
 template <bool BACKWARD>
 __global__ void __launch_bounds__(LOOK_WARPS *WARP, 1)
     few_projections(view v, points p, slots rows, parts parts) {
@@ -326,12 +335,12 @@ __global__ void __launch_bounds__(LOOK_WARPS *WARP, 1)
 
 /* ---- several new snapshots ------------------------------------------------------------------- */
 
-constexpr uint32_t SEVERAL = 8;         /* columns of a fragment: new snapshots, then images */
+constexpr uint32_t SEVERAL = 8; /* columns of a fragment: new snapshots, then mirror images */
 constexpr uint32_t SEVERAL_AT_ONCE = 4; /* fragments that are read before they are multiplied */
 constexpr uint32_t SEVERAL_WARPS = 4;
 
-/* x_i^H x_j of 8 new snapshots x_i and 16 columns x_j a warp, on the tensor cores, so that the
- * columns are read once. Grid: bins, parts, (8 arrivals, 64 columns). */
+/* Computes x_i^H x_j of 8 new snapshots x_i with 16 columns x_j for each warp, on the tensor cores,
+ * so that the columns are read once. Grid: bins, parts, (8 new snapshots, 64 columns). */
 __global__ void __launch_bounds__(SEVERAL_WARPS *WARP)
     several_sums(view v, slots rows, parts parts) {
     constexpr uint32_t DEEP = SEVERAL_AT_ONCE;
@@ -385,12 +394,12 @@ __global__ void __launch_bounds__(SEVERAL_WARPS *WARP)
     }
 }
 
-constexpr uint32_t SEVERAL_BINS = 8; /* of a block: a fragment of sums each */
+constexpr uint32_t SEVERAL_BINS = 8; /* bins of a thread block, with a fragment of sums each */
 
-/* A block's samples at WARP sensors; its columns begin on different banks. */
+/* A thread block's samples at WARP sensors. The padding puts columns on different banks. */
 typedef complex32 several_samples[SEVERAL_BINS][SEVERAL][WARP + 4];
 
-/* The columns that a warp brings to shared memory, every SEVERAL_WARPS-th. */
+/* The columns that a warp copies to shared memory: every SEVERAL_WARPS-th. */
 template <bool BACKWARD> struct several_columns {
     static constexpr uint32_t TAKEN = SEVERAL / SEVERAL_WARPS;
     const view &v;
@@ -408,7 +417,7 @@ template <bool BACKWARD> struct several_columns {
             image[i] = BACKWARD && at >= rows.count;
         }
     }
-    /* Begins to copy the sensors from `first` on. */
+    /* Begins to copy WARP sensors from `first` on. */
     __device__ void begin(several_samples &to, uint32_t first, uint32_t end) const {
         const uint32_t sensor = min(first + lane(), end - 1),
                        mirror = BACKWARD ? v.mirror[sensor] : sensor;
@@ -425,7 +434,7 @@ template <bool BACKWARD> struct several_columns {
     }
 };
 
-/* A lane's sensors and directions in a fragment: a_row(), a_column(). */
+/* The turns of a lane's sensors and directions in a fragment: a_row(), a_column(). */
 struct several_looks {
     const view &v;
     const uint64_t *turns[2];
@@ -459,9 +468,9 @@ struct several_looks {
     }
 };
 
-/* Adds 8 sensors, the `first` in shared memory and those after it, to the sums of all bins. `sign`
- * is -1 where the lane's column is to be conjugated, and 1 where it is an image, which was. TONAL
- * as in look_at. */
+/* Adds 8 sensors, from `first` in shared memory on, to the sums of all bins. `sign` is -1 if the
+ * lane's column has to be conjugated, and 1 if it is a mirror image, which would be conjugated
+ * twice. TONAL as in look_at. */
 template <bool TONAL>
 __device__ inline void several_at(const several_samples &x, uint32_t first, float sign,
                                   const frequency *f, uint32_t bins, const several_looks &l,
@@ -493,8 +502,9 @@ __device__ inline void several_at(const several_samples &x, uint32_t first, floa
     }
 }
 
-/* x^H a of 8 new snapshots or images, 16 directions a warp, on the tensor cores, whose operand a
- * lane steers itself from bin to bin. Grid: 64 directions, bins, (8 columns, part). */
+/* Computes x^H a of 8 new snapshots or mirror images for 16 directions of each warp, on the tensor
+ * cores. A lane rotates its elements of a from bin to bin. Grid: groups of 64 directions, groups of
+ * bins, (8 columns, part). */
 template <bool BACKWARD>
 __global__ void __launch_bounds__(SEVERAL_WARPS *WARP, 2)
     several_projections(view v, points p, slots rows, parts parts) {
@@ -542,8 +552,8 @@ __global__ void __launch_bounds__(SEVERAL_WARPS *WARP, 2)
         }
 }
 
-/* Adds the parts. A thread a bin, snapshot and direction, of images apart. `stale`: of the bins
- * alone whose offset has changed. */
+/* Adds the parts of the projections. A thread for each bin, snapshot and direction, and mirror
+ * image. `stale`: only bins whose offset has changed. */
 __global__ void fold_projections(view v, points p, slots rows, parts parts, bool stale) {
     const size_t width = (size_t)v.images * p.count;
     const size_t item = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
@@ -561,9 +571,10 @@ __global__ void fold_projections(view v, points p, slots rows, parts parts, bool
     projection_of(v, p, bin, at % p.count)[at / p.count * v.length + rows.at(v, i)] = sum;
 }
 
-/* |a|^2 of every direction over the used sensors: their number, where steering is not rounded. A
- * warp each. Grid: 8 directions, bins. `stale`: of the bins alone whose offset has changed; `grid`:
- * of the stage's own directions, whose offset is noted. */
+/* |a|^2 of every direction over the sensors in use; in snapshot space their number, since steering
+ * vectors are not rounded there. A warp for each direction. Grid: groups of 8 directions, bins.
+ * `stale`: only bins whose offset has changed. `grid`: the points are the stage's own directions,
+ * and the offset is noted. */
 __global__ void __launch_bounds__(256) norms(view v, points p, bool stale, bool grid) {
     const uint32_t direction = blockIdx.x * warps() + warp(), bin = blockIdx.y;
     if (direction >= p.count || (stale && !v.stale[bin]))
@@ -592,8 +603,8 @@ struct tile_memory {
     double a_re[DEPTH][PITCH], a_im[DEPTH][PITCH], b_re[DEPTH][PITCH], b_im[DEPTH][PITCH];
 };
 
-/* Which elements of a tile's operand a thread takes to shared memory: neighbouring threads those
- * that are neighbours in memory, on different banks. */
+/* The elements of a tile's operand that a thread copies to shared memory. Neighbouring threads copy
+ * elements that are neighbours in memory and go to different banks. */
 constexpr uint32_t TILE_THREADS = 256, TAKEN = DEPTH * TILE / TILE_THREADS;
 __device__ inline uint32_t taken_term(uint32_t i) {
     return threadIdx.x % DEPTH;
@@ -602,8 +613,9 @@ __device__ inline uint32_t taken_row(uint32_t i) {
     return threadIdx.x / DEPTH + i * (TILE_THREADS / DEPTH);
 }
 
-/* The thread's elements of an operand, read while products are made of those before. An operand
- * finds what belongs to a row, reads a term of it, and makes a value of what was read. */
+/* The thread's elements of an operand. They are read while the products of the previous ones are
+ * computed. An operand finds the data of a row, reads a term of the row, and converts the term to a
+ * value. */
 template <typename Operand> struct taken {
     typename Operand::row row[TAKEN];
     typename Operand::term term[TAKEN];
@@ -629,7 +641,7 @@ template <typename Operand> struct taken {
     }
 };
 
-/* A warp's 16 rows and 32 columns of DEPTH terms. */
+/* Multiplies DEPTH terms of a warp's 16 rows and 32 columns. */
 __device__ inline void multiply_tile(const tile_memory &memory, uint32_t row, uint32_t column,
                                      fragment_c sum[4]) {
 #pragma unroll
@@ -652,8 +664,8 @@ __device__ inline void multiply_tile(const tile_memory &memory, uint32_t row, ui
 }
 
 /* c(row, column) = sum over k of begin..end of conj(a(row, k)) b(column, k), for a tile of TILE x
- * TILE by 8 warps, 16 rows and 32 columns each. `store(row, column, c)` gets every element once;
- * rows and columns beyond an operand's are not its concern but the store's. */
+ * TILE by 8 warps, with 16 rows and 32 columns each. `store(row, column, c)` gets every element
+ * once, also those of rows and columns that the operands do not have. */
 template <typename A, typename B, typename Store>
 __device__ void tile_of_products(uint32_t begin, uint32_t end, const A &a, const B &b,
                                  Store store) {
@@ -665,7 +677,7 @@ __device__ void tile_of_products(uint32_t begin, uint32_t end, const A &a, const
     if (begin < end)
         left.read(a, begin, end), right.read(b, begin, end);
     for (uint32_t first = begin, side = 0; first < end; first += DEPTH, side ^= 1) {
-        tile_memory &own = memory[side]; /* the other one's products may still be made */
+        tile_memory &own = memory[side]; /* other warps may still multiply from the other one */
         left.store(a, first, end, -1, own.a_re, own.a_im);
         right.store(b, first, end, 1, own.b_re, own.b_im);
         if (first + DEPTH < end) {
@@ -683,9 +695,9 @@ __device__ void tile_of_products(uint32_t begin, uint32_t end, const A &a, const
                   complex64{sum[t].re[i], sum[t].im[i]});
 }
 
-/* ---- what tiles are made of ------------------------------------------------------------------ */
+/* ---- operands of tiles ----------------------------------------------------------------------- */
 
-/* All of them from `first` on. */
+/* All columns from `first` on. */
 struct all_columns : column_operand {
     uint32_t bin, first;
 
@@ -694,7 +706,7 @@ struct all_columns : column_operand {
     __device__ row find(uint32_t i) const { return column(bin, min(first + i, v.columns - 1)); }
 };
 
-/* Those of some slots, then their images. */
+/* The columns of some slots, followed by their mirror images. */
 struct slot_columns : column_operand {
     const slots &rows;
     uint32_t bin, first;
@@ -707,7 +719,7 @@ struct slot_columns : column_operand {
     }
 };
 
-/* Steering vectors of a bin. */
+/* The steering vectors of a bin. */
 struct steering_operand {
     typedef const uint64_t *row;
     typedef uint64_t term;
@@ -725,8 +737,8 @@ struct steering_operand {
     }
 };
 
-/* Sums of many snapshots, without images, with all columns, into partial. Grid: (tiles of rows, of
- * columns), bins, parts. */
+/* Computes the sums of many snapshots, without mirror images, with all columns, into partial. Grid:
+ * (tiles of rows, of columns), bins, parts. */
 __global__ void __launch_bounds__(256, 2) many_sums(view v, slots rows, parts parts) {
     const uint32_t across = (v.columns + TILE - 1) / TILE, bin = blockIdx.y, part = blockIdx.z;
     const uint32_t row = blockIdx.x / across * TILE, column = blockIdx.x % across * TILE;
@@ -739,8 +751,8 @@ __global__ void __launch_bounds__(256, 2) many_sums(view v, slots rows, parts pa
                      });
 }
 
-/* Projections of many snapshots and their images, into partial. Grid: (tiles of rows, of
- * directions), bins, parts. */
+/* Computes the projections of many snapshots and their mirror images, into partial. Grid: (tiles of
+ * rows, of directions), bins, parts. `stale`: only bins whose offset has changed. */
 __global__ void __launch_bounds__(256, 2)
     many_projections(view v, points p, slots rows, parts parts, bool stale) {
     const uint32_t across = (p.count + TILE - 1) / TILE, bin = blockIdx.y, part = blockIdx.z;

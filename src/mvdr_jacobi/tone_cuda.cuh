@@ -8,8 +8,8 @@
 
 namespace mvdr {
 
-/* Products of neighbouring bins, summed over the used sensors; not finite if a sample is not. By a
- * block of threads, all of which get them. */
+/* Products of neighbouring bins, summed over the sensors in use; not finite if a sample is not. A
+ * block of threads calls; all threads get the result. */
 __device__ inline mvdr_pair pair_of(const view &v, const complex32 *x, const complex32 *y) {
     mvdr_pair p = {0, 0, 0};
 #pragma unroll 4
@@ -24,7 +24,7 @@ __device__ inline mvdr_pair pair_of(const view &v, const complex32 *x, const com
     return {block_sum(p.lower), block_sum(p.upper), block_sum(p.cross)};
 }
 
-/* One block of threads a bin and arrival. */
+/* Computes the products of new snapshots. One block of threads for each bin and new snapshot. */
 __global__ void tone_products(view v, arrivals in, uint32_t skip) {
     const uint32_t bin = blockIdx.x;
     if (bin + 1 >= v.spec.bins)
@@ -38,8 +38,8 @@ __global__ void tone_products(view v, arrivals in, uint32_t skip) {
     }
 }
 
-/* The sensors in use are others: a block's sums are made of its snapshots again, and whether there
- * is a tone is decided as at the start. Grid: bins, slots; before new snapshots are stored. */
+/* After a change of the sensors in use: computes the products of the block's snapshots again, and
+ * restarts the detection of tones. Before new snapshots are stored. Grid: bins, slots. */
 __global__ void tone_restart(view v) {
     const uint32_t bin = blockIdx.x;
     for (uint32_t slot = blockIdx.y; bin + 1 < v.spec.bins && slot < v.ring->filled;
@@ -60,8 +60,8 @@ __device__ inline bool usable(mvdr_pair p) {
     return isfinite(p.lower + p.upper + p.cross);
 }
 
-/* Sums the pairs of a block, or, with forgetting, adds the new ones to the weighted sum. A thread a
- * bin, before the ring moves on by `count`. */
+/* Sums the pairs of a block or, with forgetting, adds the new ones to the weighted sum. A thread
+ * for each bin, before the ring advances by `count`. */
 __global__ void tone_accumulate(view v, uint32_t count) {
     uint32_t bin = blockIdx.x * blockDim.x + threadIdx.x;
     double alpha = v.spec.alpha;
@@ -89,8 +89,8 @@ __device__ inline double product_snapshots(const view &v, const bin_state &bin) 
     return alpha > 0 ? (1 + alpha) / (1 - alpha) * bin.share / (2 - bin.share) : bin.share;
 }
 
-/* Chooses the frequency at which each bin is steered. A thread a bin, after tone_accumulate.
- * `rows`: sensors of all parts; NULL: they are all here. */
+/* Chooses the frequency at which each bin is steered. A thread for each bin, after tone_accumulate.
+ * `rows`: number of sensors of all parts; NULL: there are no parts. */
 __global__ void tone_steer(view v, const double *rows) {
     uint32_t bin = blockIdx.x * blockDim.x + threadIdx.x;
     if (bin >= v.spec.bins)
