@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Runs the delay lines of every beam, one beam a task. */
+/* Runs the delay lines of all beams, a task for each beam. */
 #include "analysis/beam/beam.h"
 
 #include <math.h>
@@ -13,7 +13,7 @@
 enum { BLOCK = 512, ROW = BLOCK + 2 * SONAR_BEAM_HALF, GROUP = 4 };
 static const double FADE_S = 0.005;
 
-/* What one sensor adds to a beam: sample t - shift, with the weight times (2 mu)^power. */
+/* The contribution of a sensor to a beam: sample t - shift, with the weight times (2 mu)^power. */
 struct line {
     int32_t shift;
     float weight[SONAR_BEAM_POWERS];
@@ -25,8 +25,8 @@ typedef void add_fn(float *sum, const float *const x[GROUP], size_t n,
 
 /* State of a beam. */
 struct track {
-    struct line *now, *next; /* [sensor] how it is steered; and scratch */
-    bool steered;            /* `now` is how the last run ended */
+    struct line *now, *next; /* [sensor] present steering; scratch */
+    bool steered;            /* `now` has the steering at the end of the last run */
     double heading_deg;      /* at the end of the last run */
 };
 
@@ -44,10 +44,10 @@ struct sonar_beam {
     float coefficient[SONAR_BEAM_POWERS][SONAR_BEAM_TAPS];
     struct track *track;   /* [beam] */
     struct worker *worker; /* [workers] */
-    uint64_t next_sample;  /* the sample after those of the last run */
+    uint64_t next_sample;  /* the sample after the last run */
     uint32_t epoch;
     bool ran;
-    /* of the run in progress */
+    /* the run in progress */
     const sonar_beam_job *job;
     ptrdiff_t begin;
     bool continues;
@@ -57,7 +57,7 @@ struct sonar_beam {
 
 /* ---- sums ------------------------------------------------------------------------------------ */
 
-/* Several sensors at once, so that the sums are read and written less often. */
+/* Adds several sensors at a time, so that the sums are read and written less often. */
 static inline __attribute__((always_inline)) void add_rows(float *restrict sum,
                                                            const float *const x[GROUP], size_t n,
                                                            const struct line *const line[GROUP]) {
@@ -273,7 +273,7 @@ static bool is_there(const struct sonar_beam *b, size_t at, size_t n) {
            sonar_window_is_whole(window, window->first_sample + (uint64_t)first, n + 2 * around);
 }
 
-/* Replaces what rests on samples that are not there. */
+/* Sets output samples to NaN that depend on samples that are not there; returns their number. */
 static size_t strike_out(const struct sonar_beam *b, size_t at, size_t n, float *to) {
     size_t missing = 0;
     if (is_there(b, at, n))
@@ -286,7 +286,8 @@ static size_t strike_out(const struct sonar_beam *b, size_t at, size_t n, float 
     return missing;
 }
 
-/* Steered by `from` at first, and with `to` (NULL: as `from`) at the end. */
+/* Makes a block that begins with the steering `from` and ends with `to` (NULL: as `from`); returns
+ * the number of missing samples. */
 static size_t make_block(const struct sonar_beam *b, struct worker *w, const struct line *from,
                          const struct line *to, size_t at, size_t n, float *out) {
     sum_block(b, w, from, at, n, out);

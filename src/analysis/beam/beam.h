@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Beams as time series: delay and sum in the time domain, for listening and for everything that
- * needs finer frequencies than the windows' spectra have.
+ * Beams as time series: delay and sum in the time domain, for listening and for uses that need
+ * finer frequencies than the windows' spectra.
  *
  *   y[t] = sum_k g_k s_k x_k(t - tau_k + d_k) / sum_k g_k
  *
  * with the CBF's shading g, scale s (uPa per count, or 1), delays tau and corrections d, so that
- * the spectrum of y is that of the CBF's beam, y[t] being the sound at the origin at sample t.
+ * the spectrum of y is that of the CBF's beam. y[t] is the sound at the origin at sample t.
  *
- * Samples between samples come from a sinc of SONAR_BEAM_TAPS taps under a Kaiser window. Its taps
+ * Values between samples come from a sinc of SONAR_BEAM_TAPS taps under a Kaiser window. Its taps
  * are polynomials in the fraction of a sample (Farrow, ISCAS 1988), so all sensors share one filter
  * for each power: a sensor costs SONAR_BEAM_POWERS multiplications a sample, however long the
  * filter is. Up to SONAR_BEAM_SHARE of half the sampling rate the error is below -60 dB.
  *
  * A run gives the `hop` samples that end SONAR_BEAM_HALF + reach before the window's end, so the
  * runs of consecutive windows continue one another without overlap. All samples come from the
- * window and its lookback. Nothing of them is kept between runs, so nothing from before a gap or a
- * restart can enter. A sample is NaN if any used channel lacks a sample within HALF + reach of it,
- * or if the stream had not begun there.
+ * window and its lookback. No samples are kept between runs, so none from before a gap or a restart
+ * can enter. A sample is NaN if any used channel lacks a sample within HALF + reach of it, or if
+ * the stream had not begun there.
  *
- * What steers a beam may change between two runs that continue each other: a bearing follows the
- * heading in steps of SONAR_BEAM_STEP samples with a linear cross-fade over each; any other change
- * (direction, mask, gain, sound speed) is cross-faded over the first 5 ms.
+ * The steering of a beam may change between two runs that continue each other. A bearing follows
+ * the heading in steps of SONAR_BEAM_STEP samples, with a linear cross-fade over each. Any other
+ * change (direction, mask, gain, sound speed) is cross-faded over the first 5 ms.
  */
 #ifndef SONAR_BEAM_H
 #define SONAR_BEAM_H
@@ -56,7 +56,7 @@ typedef struct sonar_beam_job {
     const sonar_scan *scan; /* the CBF's */
     size_t beams;           /* at most the spec's */
     const sonar_beam_look *look;
-    double range_m; /* of the points looked at; INFINITY: far field */
+    double range_m; /* range of the focus; INFINITY: far field */
     sonar_range_reference range_reference;
     double heading_deg[2]; /* before the first and after the last sample; NaN: unknown */
 } sonar_beam_job;
@@ -75,15 +75,15 @@ size_t sonar_beam_lookback(const sonar_beam_spec *spec, size_t length);
 /* The first sample of a window's run, relative to the window's first one. Negative if the window
  * is hardly longer than the hop. */
 ptrdiff_t sonar_beam_begin(const sonar_beam_spec *spec, size_t length);
-/* Fills out[beam][hop] and facts[beam] on all workers of the host. Allocates nothing. One thread.
- * length: of the window. */
+/* Fills out[beam][hop] and facts[beam] on all workers of the host. length: of the window. Allocates
+ * nothing. One thread. */
 void sonar_beam_run(sonar_beam *beam, const sonar_beam_job *job, size_t length, float *out,
                     sonar_beam_facts *facts);
 /* 10 log10 of the gain against noise that is independent between the sensors. */
 double sonar_beam_gain_db(const sonar_params *params);
 
-/* coefficient[power][tap], the taps of sum_p coefficient[p] (2 mu)^p, which delay by mu samples,
- * -1/2 <= mu <= 1/2, beyond the middle tap. */
+/* coefficient[power][tap]: sum_p coefficient[p] (2 mu)^p are the taps that delay by mu samples,
+ * -1/2 <= mu <= 1/2, in addition to the delay of the middle tap. */
 void sonar_beam_design(float coefficient[SONAR_BEAM_POWERS][SONAR_BEAM_TAPS]);
 
 #endif

@@ -10,24 +10,25 @@
 
 /* Standard deviations above the mean at which noise is clipped. */
 static const double clip_sigma = 3;
-/* Near the end of a line a source sees its own mirror image and is clipped to a mean that has it;
- * each further clip takes another part of it out. */
+/* Number of clips. Near the end of a line the windows of a source contain its own mirror image, and
+ * the source is clipped to a mean that includes it. Each further clip removes another part of
+ * it. */
 enum { CLIPS = 4 };
 
-/* Both windows of a direction, as ranges of the extended directions, [from, to). */
+/* The two windows of a direction, as ranges [from, to) of the extended directions. */
 struct windows {
     size_t from[2], to[2];
     double beams;
 };
 
-/* The directions are extended by what the windows see beyond the ends: on a circle by the other
- * end, on a line by its mirror image. */
+/* The directions are extended beyond the ends, as far as the windows reach: on a circle by the
+ * directions at the other end, on a line by the mirror image. */
 struct sonar_normalise {
     size_t directions, extended, before;
-    double *variance;     /* [directions] of the mean, as a share of one power's */
+    double *variance;     /* [directions] variance of the mean, as a share of one power's */
     size_t *source;       /* [extended] the direction of each */
-    double *at;           /* [extended] in beam widths */
-    double *width;        /* [extended] in beam widths: its weight */
+    double *at;           /* [extended] place in beam widths */
+    double *width;        /* [extended] width in beam widths, the weight in a mean */
     double *sum;          /* [extended + 1] scratch */
     double *kept, *mean;  /* [directions] scratch */
     struct windows *side; /* [directions] */
@@ -39,9 +40,9 @@ double sonar_normalise_clip(double averages) {
     return pow(1 - v + clip_sigma * sqrt(v), 3);
 }
 
-/* E[x; x <= r] + P(x > r) for a gamma variable x of mean 1 and shape a: by the recurrence of the
- * incomplete gamma function only the term (a r)^a exp(-a r) / gamma(a + 1) remains. Gamma by
- * Stirling's series, within 0.3 %; lgamma is not for several threads. */
+/* E[x; x <= r] + P(x > r) for a gamma variable x of mean 1 and shape a. By the recurrence of the
+ * incomplete gamma function only the term (a r)^a exp(-a r) / gamma(a + 1) remains. Gamma is
+ * computed by Stirling's series, within 0.3 %; lgamma is not thread-safe. */
 double sonar_normalise_bias(double averages) {
     const double a = averages, r = sonar_normalise_clip(a);
     const double stirling = sqrt(2 * M_PI * a) * (1 + 1 / (12 * a) + 1 / (288 * a * a));
@@ -78,7 +79,8 @@ void sonar_normalise_destroy(sonar_normalise *n) {
     free(n);
 }
 
-/* A mirror image leaves out the end itself, which otherwise would be there twice. */
+/* Sets places, sources and weights of the extended directions. A mirror image does not repeat the
+ * end itself. */
 static void extend(sonar_normalise *n, const sonar_normalise_spec *s) {
     const size_t count = s->directions;
     const double first = s->at_beams[0], last = s->at_beams[count - 1];
@@ -117,7 +119,8 @@ static size_t first_at(const sonar_normalise *n, double at) {
     return low;
 }
 
-/* On a circle neither window passes the opposite direction. */
+/* Sets the windows of all directions. On a circle no window passes the opposite direction. False: a
+ * direction has no window. */
 static bool place_windows(sonar_normalise *n, const sonar_normalise_spec *s) {
     for (size_t e = 0; e < n->extended; e++)
         n->sum[e + 1] = n->sum[e] + n->width[e];
@@ -140,12 +143,12 @@ static bool place_windows(sonar_normalise *n, const sonar_normalise_spec *s) {
     return all;
 }
 
-/* Directions, [from, to). */
+/* A range of directions, [from, to). */
 struct range {
     size_t from, to;
 };
 
-/* The directions of both of a line's windows, which are up to three ranges each. */
+/* The directions in both windows on a line: up to three ranges for each window. */
 static size_t unfold(const sonar_normalise *n, const struct windows *w, struct range range[6]) {
     const size_t middle = n->before, right = middle + n->directions;
     size_t count = 0;
@@ -165,9 +168,9 @@ static size_t unfold(const sonar_normalise *n, const struct windows *w, struct r
     return count;
 }
 
-/* The variance of the mean around a direction, of noise whose powers are independent at one beam
- * width from each other, as a share of one power's variance. A line's direction that is there m
- * times, as its own mirror image, counts m^2 times. `sum` has the directions' widths. */
+/* The variance of the mean around a direction, as a share of one power's variance, for noise whose
+ * powers are independent at a distance of one beam width. On a line a direction that is contained m
+ * times, with its mirror images, counts m^2 times. `sum` has the directions' widths. */
 static double variance_around(const sonar_normalise *n, const struct windows *w, bool circle) {
     struct range range[6];
     double beams = 0;
@@ -227,7 +230,7 @@ static void average(sonar_normalise *n, const double *power) {
     }
 }
 
-/* The mean of 1/m is 1 + var(m) to first order, so the ratio is too large by as much. */
+/* Corrects the ratio by 1 + var(m): that is the mean of 1/m to first order. */
 void sonar_normalise_run(sonar_normalise *n, double averages, const float *power, float *ratio) {
     const double a = fmax(averages, 1), clip = sonar_normalise_clip(a),
                  bias = sonar_normalise_bias(a);

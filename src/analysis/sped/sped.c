@@ -18,7 +18,7 @@ struct peak {
     double around; /* mean power */
 };
 
-/* The directions of a stretch, [from, to), and 1 over what they stand for. */
+/* The directions of a stretch, [from, to), and 1 divided by the sum of their widths. */
 struct stretch {
     uint32_t from, to;
     double share;
@@ -30,12 +30,13 @@ struct sonar_sped {
     size_t first_bin, bins, directions, extended, before;
     size_t stretches;
     double *at;              /* [extended] place */
-    double *width;           /* [directions] that each stands for */
+    double *width;           /* [directions] width of each */
     double *sum;             /* [extended + 1] scratch: of width times power */
     double *record;          /* [directions] scratch */
     struct peak *peak;       /* [directions] scratch */
-    struct stretch *stretch; /* [stretches][directions] around each, ever wider, less than all */
-    double all;              /* what all directions stand for */
+    struct stretch *stretch; /* [stretches][directions] around each direction, in rising width; less
+                                than all directions */
+    double all;              /* sum of all widths */
 };
 
 static void list(sonar_sped *s, sonar_arena *arena) {
@@ -80,7 +81,7 @@ static void place(sonar_sped *s, const sonar_scan *scan) {
     }
 }
 
-/* `sum` has the widths'. */
+/* Sets the stretches of a step. `sum` has the sums of the widths. */
 static void place_stretches(sonar_sped *s, size_t step) {
     struct stretch *to = s->stretch + step * s->directions;
     const double half = half_of(step), *at = s->at + s->before;
@@ -148,7 +149,7 @@ sonar_code sonar_sped_create(const sonar_sped_spec *spec, sonar_sped **made, son
 
 /* ---- one bin --------------------------------------------------------------------------------- */
 
-/* False: the bin has no power, or a value that is not finite. */
+/* Sums width times power. False: the bin has no power, or a value that is not finite. */
 static bool add_up(sonar_sped *s, const float *power) {
     const size_t n = s->directions;
     for (size_t i = 0; i < n; i++)
@@ -165,7 +166,8 @@ static size_t find_peaks(const sonar_sped *s, const float *power) {
     size_t found = 0;
     if (circle ? power[0] > power[n - 1] && power[0] >= power[1] : power[0] > power[1])
         s->peak[found++].at = s->before;
-    for (size_t i = 1; i + 1 < n; i++) { /* without branches, which noise would mislead */
+    for (size_t i = 1; i + 1 < n;
+         i++) { /* without branches, which would be mispredicted in noise */
         s->peak[found].at = s->before + i;
         found += (power[i] > power[i - 1]) & (power[i] >= power[i + 1]);
     }
@@ -174,8 +176,9 @@ static size_t find_peaks(const sonar_sped *s, const float *power) {
     return found;
 }
 
-/* Half of the mean over the nearest stretch, a quarter over twice that stretch and so on: the power
- * of a source counts as the inverse square of its distance, which is how its side lobes fall. */
+/* The power around each peak: half of the mean over the nearest stretch, plus a quarter of the mean
+ * over a stretch twice as wide, and so on. So a source counts with the inverse square of its
+ * distance, which is how its side lobes fall. */
 static void find_around(const sonar_sped *s, size_t peaks, double beam) {
     double share = 0.5;
     size_t step = 0;
@@ -195,7 +198,7 @@ static void find_around(const sonar_sped *s, size_t peaks, double beam) {
 }
 
 /* The top of the parabola, in dB, through the three directions around the highest one, or at the
- * end of the scan. False: it has none, or one beyond the end by more than the reach. */
+ * end of the scan. False: there is no top, or it is beyond the end by more than the reach. */
 static bool find_top(const sonar_sped *s, const float *power, size_t at, double *top) {
     const size_t middle = at == 0 ? 1 : at + 1 < s->extended ? at : at - 1;
     const double *x = &s->at[middle], p = (double)power[direction(s, middle)];
@@ -208,8 +211,8 @@ static bool find_top(const sonar_sped *s, const float *power, size_t at, double 
            *top < s->at[s->extended - 1] + SONAR_SPED_REACH;
 }
 
-/* On a grid that is coarser than the reach, a peak counts in the two directions that it is between.
- */
+/* Adds a peak to the directions within its reach. On a grid that is coarser than the reach, it
+ * counts in the two directions beside it. */
 static void gather(const sonar_sped *s, const float *power, const struct peak *p) {
     const double over = (double)power[direction(s, p->at)] / p->around - 1;
     double top;
@@ -224,8 +227,6 @@ static void gather(const sonar_sped *s, const float *power, const struct peak *p
     for (; e < s->extended && s->at[e] < top + reach; e++)
         s->record[direction(s, e)] += over * (1 - fabs(s->at[e] - top) / reach);
 }
-
-/* ---- all of them ----------------------------------------------------------------------------- */
 
 void sonar_sped_run(sonar_sped *s, const float *power, float *record) {
     const size_t n = s->directions;

@@ -8,11 +8,12 @@
 
 enum { TRACKS = SONAR_TRACKS_MOST, PLOTS = SONAR_PLOTS_MOST, SLOTS = 2 * SONAR_EVENTS_MOST };
 
-/* What a track has in an event: a plot, NONE, or a plot that it shares by the pair PAIR + index. */
+/* A track's assignment in an event: a plot, NONE, or PAIR + the index of the pair that shares a
+ * plot. */
 enum { NONE = -1, PAIR = PLOTS };
 _Static_assert(PAIR + SONAR_TRACK_PAIRS_MOST <= INT16_MAX, "an int16_t each");
 
-/* The tracks and plots that are used, whoever has which. */
+/* The tracks, plots and pairs that an event uses, regardless of which track has which plot. */
 struct key {
     uint64_t tracks, plots[PLOTS / 64], pairs;
 };
@@ -20,14 +21,14 @@ struct key {
 struct event {
     struct key key;
     double weight;
-    int16_t has[TRACKS]; /* by place in the cluster */
+    int16_t has[TRACKS]; /* by index in the cluster */
 };
 
 struct sonar_associate {
     size_t events;
     struct event event[SONAR_EVENTS_MOST];
     uint32_t slot[SLOTS]; /* hash of keys: index of the event + 1 */
-    /* of the cluster */
+    /* the present cluster */
     size_t members;
     size_t member[TRACKS]; /* ascending */
     size_t pairs;
@@ -53,7 +54,8 @@ static void join(sonar_associate *s, size_t tracks, size_t a, size_t b) {
             s->group[t] = to;
 }
 
-/* Joins the track to the first one that the plot may be of, which is set. */
+/* Joins a track to the first track that may have the same plot. Sets *first if this is the first
+ * one. */
 static void join_by_plot(sonar_associate *s, size_t tracks, size_t track, size_t *first) {
     if (*first == tracks)
         *first = track;
@@ -86,7 +88,7 @@ static void gather(sonar_associate *s, const sonar_association *a, size_t group)
             s->pair[s->pairs++] = p;
 }
 
-/* Not less than the number of events. */
+/* An upper bound of the number of events. */
 static double count_events(const sonar_associate *s, const sonar_association *a) {
     double events = 1;
     for (size_t m = 0; m < s->members; m++) {
@@ -101,8 +103,8 @@ static double count_events(const sonar_associate *s, const sonar_association *a)
     return events;
 }
 
-/* Leaves out of a cluster plots whose weight is below `unlikely` times that of no plot, and pairs
- * that are less probably together than `together`. */
+/* Leaves plots out of a cluster whose weight is below `unlikely` times that of no plot, and pairs
+ * whose probability of being unresolved is below `together`. */
 static void thin(const sonar_associate *s, sonar_association *a, double unlikely, double together) {
     for (size_t m = 0; m < s->members; m++)
         for (size_t j = 0; j < a->plots; j++)
@@ -118,7 +120,7 @@ static void thin(const sonar_associate *s, sonar_association *a, double unlikely
     }
 }
 
-/* Makes clusters with few enough events each. */
+/* Forms clusters with at most SONAR_EVENTS_MOST events each. */
 static void make_clusters(sonar_associate *s, sonar_association *a) {
     double unlikely = 1e-9, together = 0;
     for (bool good = false; !good; unlikely *= 4, together += 0.03) {
@@ -162,7 +164,8 @@ static void use(struct key *k, size_t plot) {
     k->plots[plot / 64] |= UINT64_C(1) << (plot % 64);
 }
 
-/* Plots of their own, although the array can hardly tell the tracks apart, are unlikely. */
+/* A factor that lowers the weight of events in which tracks have separate plots although the array
+ * can hardly resolve them. */
 static double apart(const sonar_associate *s, const sonar_association *a, const struct event *e) {
     double weight = 1;
     for (size_t p = 0; p < s->pairs; p++) {
@@ -225,7 +228,8 @@ static void decide_pairs(sonar_associate *s, const sonar_association *a, size_t 
     }
 }
 
-/* Decides what the tracks from the m-th on have. A pair is decided at its first track. */
+/* Enumerates the assignments of the tracks from the m-th on. A pair is assigned at its first
+ * track. */
 static void decide(sonar_associate *s, const sonar_association *a, size_t m,
                    const struct event *before) {
     if (m == s->members) {
@@ -255,7 +259,7 @@ static void decide(sonar_associate *s, const sonar_association *a, size_t m,
 
 /* ---- sums ------------------------------------------------------------------------------------ */
 
-/* The part of a track's plot that is its alone: a near track without any may be in it. */
+/* The part of a track's plot that is its own: it may contain a near track that has no plot. */
 static double alone(const sonar_associate *s, const sonar_association *a, const struct event *e,
                     size_t m) {
     double part = 1;

@@ -5,11 +5,12 @@
 
 #include "core/core.h"
 
-/* Of sources that turn, and of bearings that refraction moves: 0.06 deg a minute in ten minutes. */
+/* Process noise for sources that turn, and for bearings that refraction changes: 0.06 deg a minute
+ * in ten minutes. */
 static const double wander = 5e-13; /* rad^2/s^3 */
-static const double passing = 0.02; /* the part of w^3 that is taken for granted */
-/* A misfit above `large` doubles the agility at every measurement, up to what a ship at 1 km and 10
- * m/s needs that turns within a minute. */
+static const double passing = 0.02; /* the part of w^3 that counts as process noise */
+/* A misfit above `large` doubles the agility at every measurement, up to the value for a ship at 1
+ * km and 10 m/s that turns within a minute. */
 static const double judged = 0.2, large = 2, least_agility = 1e-11, most_agility = 1e-7;
 
 static double modulo(double rad) {

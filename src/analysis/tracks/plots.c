@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The contacts of a window as plots, by one row of each. */
+/* The contacts of a window as plots: one row of the list is used for each contact. */
 #include <math.h>
 
 #include "analysis/tracks/state.h"
 #include "manifold/angle.h"
 
-/* What neighbours and reflections move a plot, beyond its own error; of plots without one. In beam
- * widths. */
+/* The displacement of a plot by neighbours and reflections, in addition to its own error; and the
+ * error of plots without one. In beam widths. */
 static const double moved_beams = SONAR_TRACKS_MOVED_BEAMS, unknown_beams = 0.25;
-/* How far an equally loud one at a beam width moves a plot of the CBF. */
+/* The displacement of a plot of the CBF by an equally loud contact at one beam width, and its upper
+ * limit. In beam widths. */
 static const double drawn_at_beam = 0.15, drawn_most = 1;
-static const double joint_beams = 1.5; /* so near are two contacts that MVDR alone tells apart */
+static const double joint_beams = 1.5; /* two contacts nearer than this are resolved by MVDR only */
 
 static double beam_of(const sonar_scan *scan) {
     return sonar_beam_deg(scan) * SONAR_RADIANS;
 }
 
-/* How far places reach. */
+/* The extent of all places. */
 static double extent_of(const sonar_scan *scan) {
     const double first = scan->az_deg[0] * SONAR_RADIANS,
                  last = scan->az_deg[scan->count - 1] * SONAR_RADIANS;
@@ -47,9 +48,10 @@ static bool is_usable(const sonar_tracks_window *w, const sonar_detection *row) 
     return w->of[row->source].scan && isfinite(row->bearing_deg);
 }
 
-/* How far other contacts may move a row of the CBF, in beam widths. By side lobes: as their power,
- * and as the inverse square of the distance. One within the beam that MVDR alone lists is in the
- * same peak (`joint`), so that this row says little. */
+/* The displacement of a row of the CBF by other contacts, in beam widths. By their side lobes it
+ * grows with their power and with the inverse square of the distance. A contact within the beam
+ * that only MVDR lists is part of the same peak (`joint`), so that the row contains little
+ * information. */
 static double drawn_beams(const sonar_tracks *s, const sonar_tracks_window *w,
                           const sonar_detection *row, bool *joint) {
     const double beam = s->beam[row->source], az = row->az_deg * SONAR_RADIANS;
@@ -58,7 +60,7 @@ static double drawn_beams(const sonar_tracks *s, const sonar_tracks_window *w,
     for (size_t i = 0; i < w->detections && row->source == SONAR_FROM_CBF; i++) {
         const sonar_detection *other = &w->detection[i];
         const bool again = other->source == SONAR_FROM_MVDR &&
-                           other->rests_on & 1u << SONAR_FROM_CBF; /* its other row counts */
+                           other->rests_on & 1u << SONAR_FROM_CBF; /* its other row is used */
         if (other->contact == row->contact || again || !is_usable(w, other))
             continue;
         const double there = other->az_deg * SONAR_RADIANS;
@@ -72,7 +74,7 @@ static double drawn_beams(const sonar_tracks *s, const sonar_tracks_window *w,
     return fmin(sum, drawn_most);
 }
 
-/* The variance that the row's bearing has beyond that by noise. */
+/* The variance of the row's bearing in addition to that by noise. */
 static double declared_rad2(const sonar_detection *row, double place, const sonar_bearing_look *l) {
     const double sigma = row->bearing_sigma_deg * SONAR_RADIANS, u = place;
     const double slope2 = l->cone ? l->cos_depression * l->cos_depression - u * u : 1;
@@ -94,14 +96,14 @@ static struct plot make_plot(const sonar_tracks *s, const sonar_tracks_window *w
                          .declared_rad2 = declared_rad2(row, place, &s->look[row->source]),
                          .density = s->false_plots / extent_of(of->scan),
                          .fresh = fmin(fmax(of->fresh, 1e-3), 1),
-                         .left_out = joint && alone, /* MVDR lists all that is in it */
-                         /* MVDR, which tells more apart, does not see it beside the other */
+                         .left_out = joint && alone, /* MVDR lists all contacts in it */
+                         /* MVDR, which resolves more, does not list it beside the other */
                          .image = row->image ||
                                   (w->of[SONAR_FROM_MVDR].scan && alone && drawn > unknown_beams)};
 }
 
-/* One plot of each contact: the row that says more. MVDR's windows have most samples in common, so
- * that a row of it is worth a part of one. */
+/* Makes one plot of each contact, from the row with more information. MVDR's windows have most
+ * samples in common, so that a row of MVDR counts as a part of a measurement. */
 void sonar_tracks_gather_plots(sonar_tracks *s, const sonar_tracks_window *w) {
     s->plots = 0;
     for (size_t i = 0; i < w->detections && i < SONAR_PLOTS_MOST; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Tracks as text, from one start to the next. A line for all, then one for each track that has a
- * number. Figures are hexadecimal, so that nothing is rounded. */
+/* Tracks as text, kept from one start to the next: a line for the tracker, then one for each track
+ * that has a number. Numbers are hexadecimal, so that nothing is rounded. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -78,7 +78,7 @@ static bool is_track(const sonar_tracks *s, const struct follow *f) {
     return good;
 }
 
-/* One line; sets *text behind it. */
+/* Reads one line; sets *text to its end. */
 static bool read_track(const char **text, struct follow *f) {
     int sure, used = 0;
     *f = (struct follow){.contact = SIZE_MAX};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* A tracker between two windows; shared by its own files. */
+/* The state of a tracker between two windows, shared by the files of this folder. */
 #ifndef SONAR_TRACKS_STATE_H
 #define SONAR_TRACKS_STATE_H
 
@@ -8,8 +8,8 @@
 #include "analysis/tracks/tracks.h"
 
 enum { SONAR_TRACKS_SOURCES = 2, SONAR_TRACKS_SIDES = 2 };
-#define SONAR_TRACKS_DETECTED    0.8  /* probability that a contact that is heard has a plot */
-#define SONAR_TRACKS_MOVED_BEAMS 0.05 /* what neighbours and reflections move a plot */
+#define SONAR_TRACKS_DETECTED    0.8  /* probability that a heard contact has a plot */
+#define SONAR_TRACKS_MOVED_BEAMS 0.05 /* displacement of a plot by neighbours and reflections */
 
 struct side {
     sonar_bearing is;
@@ -17,38 +17,39 @@ struct side {
 };
 
 struct follow {
-    uint64_t number;              /* 0: not shown yet */
-    bool confirmed;               /* once */
-    double heard, unheard, first; /* probabilities of the chain; of existence at the beginning */
+    uint64_t number; /* 0: not shown yet */
+    bool confirmed;  /* was confirmed at some time */
+    /* probabilities of the chain's states; probability of existence at the beginning */
+    double heard, unheard, first;
     size_t sides;
     struct side side[SONAR_TRACKS_SIDES];
     double power, snr_db; /* power: recent mean */
-    double declared_rad2; /* variance of bearings that windows have in common */
+    double declared_rad2; /* variance of the bearing by errors that all windows share */
     double age_s, since_s;
     size_t contact;
     unsigned rests_on;
 };
 
-/* A contact of the window, by the row that is used of it. */
+/* A plot: a contact of the window, with the row that is used for it. */
 struct plot {
     const sonar_detection *row;
     sonar_bearing_plot is;
-    double density;       /* of false plots there, per unit of the place */
-    double declared_rad2; /* variance of its bearing beyond that by noise */
+    double density;       /* density of false plots at the place, per unit of the place */
+    double declared_rad2; /* variance of its bearing in addition to that by noise */
     double fresh;
     bool image, left_out;
 };
 
 struct sonar_tracks {
-    uint64_t numbers;   /* given so far */
+    uint64_t numbers;   /* numbers given so far */
     double false_plots; /* expected in a window */
     bool is_true;
     double heading_deg; /* last known */
     size_t count;
     struct follow track[SONAR_TRACKS_MOST];
-    /* of the window in work */
+    /* the present window */
     sonar_bearing_look look[SONAR_TRACKS_SOURCES];
-    double beam[SONAR_TRACKS_SOURCES]; /* as places count */
+    double beam[SONAR_TRACKS_SOURCES]; /* beam width, in the unit of places */
     size_t plots;
     struct plot plot[SONAR_PLOTS_MOST];
     sonar_bearing_guess guess[SONAR_TRACKS_MOST][SONAR_TRACKS_SIDES][SONAR_TRACKS_SOURCES];
@@ -65,7 +66,7 @@ static inline struct side *sonar_tracks_likelier(struct follow *f) {
     return &f->side[f->sides == 2 && f->side[1].weight > f->side[0].weight];
 }
 
-/* Density of the plot under the track, by its sides. */
+/* Density of the plot under the track, over its sides. */
 static inline double sonar_tracks_density(const sonar_tracks *s, size_t t, size_t plot) {
     double density = 0;
     for (size_t i = 0; i < s->track[t].sides; i++)
@@ -73,8 +74,8 @@ static inline double sonar_tracks_density(const sonar_tracks *s, size_t t, size_
     return density;
 }
 
-/* The steps of a window, in this order: how each beamformer measured; the plots; their weights in
- * the association; what they say of each track. */
+/* The steps of a window, in this order: sets the geometry of each beamformer, makes the plots, sets
+ * the weights of the association, updates each track. */
 void sonar_tracks_look_at(sonar_tracks *s, const sonar_tracks_window *w);
 void sonar_tracks_gather_plots(sonar_tracks *s, const sonar_tracks_window *w);
 void sonar_tracks_weigh(sonar_tracks *s, bool cbf);

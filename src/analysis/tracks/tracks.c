@@ -5,17 +5,17 @@
 #include "analysis/tracks/state.h"
 #include "core/core.h"
 
-/* Mean times of the Markov chain of existence. */
+/* Mean durations of the states of the Markov chain of existence. */
 static const double heard_s = 120, unheard_s = 30, gone_s = 120;
 static const double births_per_s = 2.0 / 3600;           /* new contacts, in all directions */
 static const double false_least = 0.05, false_first = 1; /* false plots in a window */
 static const double false_memory_s = 200;
 static const double first_rate_radps = 0.003; /* standard deviation: 10 deg a minute */
-/* Two tracks so near and so alike in their rates are one contact's; a minute. */
+/* Limits below which two tracks are of one contact: distance, and its change in a minute. */
 static const double alike_beams = 0.15, alike_rate_beams = 0.05;
 static const double shown = 0.5, confirmed = 0.9999, lost = 0.1; /* probabilities of existence */
-static const double given_up = 0.02; /* of a track's first probability */
-static const double leading = 0.6;   /* of a side that is told first */
+static const double given_up = 0.02; /* share of a track's first probability */
+static const double leading = 0.6;   /* probability from which a side is reported first */
 
 /* ---- create ---------------------------------------------------------------------------------- */
 
@@ -44,7 +44,7 @@ void sonar_tracks_destroy(sonar_tracks *s) {
     free(s);
 }
 
-/* ---- to the window's time -------------------------------------------------------------------- */
+/* ---- prediction ------------------------------------------------------------------------------ */
 
 static void turn_frame(sonar_tracks *s, const sonar_tracks_window *w) {
     const double heading_deg = w->of[SONAR_FROM_CBF].heading_deg;
@@ -95,7 +95,7 @@ static void begin(sonar_tracks *s, const struct plot *plot, double probability) 
     const double v = plot->is.variance, d = l->cos_depression, u = plot->is.place / d;
     const double beside = l->cone ? acos(fmin(fmax(u, -1), 1)) : plot->is.place;
     const double slope2 = l->cone ? d * d * sin(beside) * sin(beside) : 1;
-    /* at the axis the angle's variance is that of a cosine there */
+    /* at the axis the angle's variance follows from that of the cosine */
     const double variance = l->cone ? v / (slope2 + 0.63 * sqrt(v)) : v;
     *f = (struct follow){.heard = probability,
                          .first = probability,
@@ -147,7 +147,7 @@ static sonar_track_bearing tell_side(const sonar_tracks *s, const struct follow 
     const sonar_bearing *b = &side->is;
     const sonar_bearing_look *l = &s->look[SONAR_FROM_CBF];
     const bool right = sin(b->at_rad - l->axis_rad) >= 0;
-    const double largest = 2 * M_PI / sqrt(12); /* of a bearing that is not known at all */
+    const double largest = 2 * M_PI / sqrt(12); /* standard deviation of an unknown bearing */
     return (sonar_track_bearing){.deg = sonar_modulo_turn(b->at_rad / SONAR_RADIANS),
                                  .rate_dpm = 60 * b->rate_radps / SONAR_RADIANS,
                                  .sigma_deg = fmin(sqrt(b->var_at + f->declared_rad2), largest) /
@@ -160,8 +160,8 @@ static sonar_track_bearing tell_side(const sonar_tracks *s, const struct follow 
                                                   : SONAR_SIDE_PORT};
 }
 
-/* Which side is told first. Sides that are equally probable do not change places by rounding: the
- * one that was starboard when the track began stays first. */
+/* The side that is reported first. Sides that are equally probable do not change places by
+ * rounding: the one that was starboard when the track began stays first. */
 static size_t first_side(const struct follow *f) {
     return f->sides == 2 && f->side[1].weight > leading;
 }
@@ -203,7 +203,7 @@ static size_t report(sonar_tracks *s, sonar_track *track) {
     return told;
 }
 
-/* Of two tracks of one contact the younger one ends. */
+/* Ends the younger of two tracks of the same contact. */
 static void end_doubles(sonar_tracks *s) {
     const double beam = s->beam[SONAR_FROM_CBF];
     const sonar_bearing_look *l = &s->look[SONAR_FROM_CBF];

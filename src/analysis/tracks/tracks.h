@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Contacts that live on from window to window: integrated joint probabilistic data association.
- * Every track has a probability of existence (IPDA with a Markov chain of three states: heard, not
- * heard, gone; Musicki, Evans and Stankovic, IEEE Trans. AC 39, 1994; jointly for several tracks:
- * Musicki and Evans, IEEE Trans. AES 40, 2004), which alone begins, confirms and ends it, and a
- * filter of bearing and rate (filter.h), on a line one for each side. associate.h says which plot
- * is of which track. docs/tracks.md has the models and their limits.
+ * Tracks of contacts from window to window: integrated joint probabilistic data association. Every
+ * track has a probability of existence, which alone begins, confirms and ends it (IPDA with a
+ * Markov chain of three states: heard, not heard, gone; Musicki, Evans and Stankovic, IEEE Trans.
+ * AC 39, 1994; jointly for several tracks: Musicki and Evans, IEEE Trans. AES 40, 2004). Every
+ * track also has a filter of bearing and rate (filter.h), on a line one for each side. associate.h
+ * assigns plots to tracks. docs/tracks.md has the models and their limits.
  *
  * Any one thread at a time; no allocation after create. The same windows give the same tracks.
  */
@@ -19,38 +19,40 @@ typedef struct sonar_tracks sonar_tracks;
 
 /* How the contacts of one beamformer were measured. */
 typedef struct sonar_tracks_look {
-    const sonar_scan *scan; /* borrowed; NULL: there are none */
-    double heading_deg;     /* in the middle of its samples; NaN: unknown */
-    double lag_s;           /* from that middle to the window's */
-    double fresh;           /* the part of its samples that earlier windows did not have, 0 to 1 */
+    const sonar_scan *scan; /* borrowed; NULL: no contacts */
+    double heading_deg;     /* in the middle of the samples; NaN: unknown */
+    double lag_s;           /* time from that middle to the window's */
+    double fresh;           /* the part of the samples that is new in this window, 0 to 1 */
 } sonar_tracks_look;
 
 typedef struct sonar_tracks_window {
-    double since_s;                   /* from the middle of the window before, >= 0 */
-    sonar_tracks_look of[2];          /* by sonar_detect_source */
-    const sonar_detection *detection; /* borrowed; possible images begin and confirm none */
-    size_t detections;                /* <= SONAR_PLOTS_MOST */
+    double since_s;          /* time from the middle of the window before, >= 0 */
+    sonar_tracks_look of[2]; /* by sonar_detect_source */
+    /* borrowed; possible images neither begin nor confirm a track */
+    const sonar_detection *detection;
+    size_t detections; /* <= SONAR_PLOTS_MOST */
 } sonar_tracks_window;
 
 /* NULL: no memory. Numbers begin with 1. */
 sonar_tracks *sonar_tracks_create(void);
 void sonar_tracks_destroy(sonar_tracks *tracks); /* NULL is allowed */
 
-/* Takes a window in. Writes the tracks that probably exist, and those lost in this window, to
- * track[SONAR_TRACKS_MOST], by their numbers, and returns how many. Bearings are true if the CBF's
- * heading is known, else in the array frame; when that changes, tracks are turned with the last
- * heading known. */
+/* Processes a window. Writes the tracks that probably exist, and those lost in this window, to
+ * track[SONAR_TRACKS_MOST], ordered by number, and returns their count. Bearings are true if the
+ * CBF's heading is known, else in the array frame. When this changes, tracks are rotated by the
+ * last known heading. */
 size_t sonar_tracks_run(sonar_tracks *tracks, const sonar_tracks_window *window,
                         sonar_track *track);
 
-/* What a restart needs, as text of at most SONAR_TRACKS_TEXT bytes with its NUL: the numbers given
- * and the tracks. Returns its length. */
+/* The state that a restart needs, as text of at most SONAR_TRACKS_TEXT bytes with its NUL: the
+ * numbers given and the tracks. Returns its length. */
 enum { SONAR_TRACKS_TEXT = 65536 };
 size_t sonar_tracks_save(const sonar_tracks *tracks, char text[SONAR_TRACKS_TEXT]);
-/* Takes over what was saved; only before the first window, whose since_s is then the time since the
- * last window before. False, and there are no tracks: it is no such text. */
+/* Restores a saved state, only before the first window. The since_s of that window is then the time
+ * since the last window before the restart. False: the text is not valid, and there are no
+ * tracks. */
 bool sonar_tracks_restore(sonar_tracks *tracks, const char *text);
-/* As after create. No allocation. */
+/* Resets to the state after create. No allocation. */
 void sonar_tracks_forget(sonar_tracks *tracks);
 
 #endif

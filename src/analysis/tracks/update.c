@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What a window's plots say of each track: its existence, its sides, its bearings. */
+/* Updates each track by a window's plots: its existence, its sides, its bearings. */
 #include <math.h>
 
 #include "analysis/tracks/state.h"
 
 enum { PLOTS = SONAR_PLOTS_MOST, SIDES = SONAR_TRACKS_SIDES };
 
-static const double decided = 1e-3; /* probability of a side that is left out */
+static const double decided = 1e-3; /* a side with a smaller probability is removed */
 static const double level_memory = 0.1;
 
 static double log_odds(double probability) {
@@ -14,14 +14,14 @@ static double log_odds(double probability) {
     return log(p / (1 - p));
 }
 
-/* What is to be believed after evidence of which only a part is new. */
+/* The probability after evidence of which only a part is new. */
 static double believe(double before, double after, double part) {
     const double odds = log_odds(before) + part * (log_odds(after) - log_odds(before));
     return 1 / (1 + exp(-odds));
 }
 
-/* The part of what the track's plots say that earlier ones have not said. MVDR's windows have most
- * samples in common. */
+/* The part of the information in the track's plots that is new. MVDR's windows have most samples in
+ * common. */
 static double fresh_part(const sonar_tracks *s, size_t t) {
     double part = 1;
     for (size_t j = 0; j < s->plots; j++)
@@ -29,10 +29,12 @@ static double fresh_part(const sonar_tracks *s, size_t t) {
     return part;
 }
 
-/* In the beam of a stronger track, the absence of a plot is no evidence that this one has ended. */
+/* Updates the existence. In the beam of a stronger track, the absence of a plot is no evidence that
+ * this track has ended. */
 static void update_existence(const sonar_tracks *s, size_t t, struct follow *f) {
     const sonar_association *a = &s->association;
-    double covered = 0, silent = 0; /* probabilities that it is, and that nothing is said */
+    /* probability that it is in such a beam; probability of no evidence */
+    double covered = 0, silent = 0;
     for (size_t p = 0; p < a->pairs; p++) {
         const sonar_track_pair *pair = &a->pair[p];
         const size_t other = pair->a == t ? pair->b : pair->a;
@@ -50,8 +52,9 @@ static void update_existence(const sonar_tracks *s, size_t t, struct follow *f) 
     f->unheard *= is / after;
 }
 
-/* The probability of one side after the window, not normalised, and the filter's update by the
- * plots, each by its probability under that side; the rest leaves it as it is. */
+/* The probability of a side after the window, not normalised. Updates the side's filter by the
+ * plots, each weighted with its probability under this side. With the remaining probability the
+ * filter is unchanged. */
 static double update_side(sonar_tracks *s, size_t t, size_t i) {
     const sonar_association *a = &s->association;
     struct follow *f = &s->track[t];
@@ -131,7 +134,8 @@ static sonar_bearing mirrored(const sonar_bearing *b, double axis_rad) {
     return m;
 }
 
-/* A contact that comes as near to the axis as its error may have passed it. */
+/* A contact within two standard deviations of the axis may have passed it, so the other side
+ * becomes possible. */
 static void doubt_side(const sonar_tracks *s, struct follow *f) {
     const sonar_bearing_look *l = &s->look[SONAR_FROM_CBF];
     struct side *is = sonar_tracks_likelier(f);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Which plot is of which track: the weights that associate.h needs. */
+/* The weights of plots, tracks and pairs for associate.h. */
 #include <math.h>
 
 #include "analysis/tracks/state.h"
 
-static const double gate = 25; /* squared innovation over its variance */
-/* Two contacts nearer than this are one plot, give or take. */
+static const double gate = 25; /* limit of the squared innovation divided by its variance */
+/* Two contacts nearer than this are one plot; standard deviation of this limit. */
 static const double merged_beams = 1.3, merged_sigma = 0.1;
-static const double covered_beams = 1.8; /* so near to a stronger one a contact may have no plot */
+static const double covered_beams =
+    1.8; /* nearer than this to a stronger contact, a contact may have no plot */
 
 static double normal_density(double off, double variance) {
     return exp(-off * off / (2 * variance)) / sqrt(2 * M_PI * variance);
@@ -17,12 +18,12 @@ static double normal_below(double deviations) {
     return erfc(-deviations / M_SQRT2) / 2;
 }
 
-/* The probability that two are nearer than `reach`. */
+/* The probability that two contacts are nearer than `reach`. */
 static double nearer(double reach, double apart, double sigma) {
     return normal_below((reach - apart) / sigma) - normal_below((-reach - apart) / sigma);
 }
 
-/* The weight of a plot by its density under the track, over that of false ones. */
+/* The weight of a plot: its density under the track divided by that of false plots. */
 static double ratio(const struct plot *plot, double density) {
     return SONAR_TRACKS_DETECTED * density / plot->density;
 }
@@ -48,13 +49,14 @@ static void weigh(sonar_tracks *s, size_t t) {
     }
 }
 
-/* How much a plot counts as drawn away, 0 to 1, if another contact may have moved it so far. */
+/* The degree, 0 to 1, to which a plot counts as displaced, if another contact may have moved it by
+ * `beams`. */
 static double draws(double beams) {
     const double x = beams / SONAR_TRACKS_MOVED_BEAMS;
     return x * x / (1 + x * x);
 }
 
-/* Sets the pair if the CBF may not tell the two apart. */
+/* Sets the pair. False: the CBF resolves the two tracks. */
 static bool make_pair(sonar_tracks *s, size_t ta, size_t tb, sonar_track_pair *pair) {
     struct follow *a = &s->track[ta], *b = &s->track[tb];
     const sonar_bearing_look *l = &s->look[SONAR_FROM_CBF];
