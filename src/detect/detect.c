@@ -18,14 +18,14 @@ static const double image_share = 1.256;
 /* Share of a contact's power that a bin steered beside a tone shows, and the accuracy of its
  * place. */
 static const double beside_share = 0.1, beside_beams = 0.15;
-/* rms deviation of delays times c, over the wavelength: that which one beam width makes over a
- * line, and that which leaves half of a power, exp(-(2 pi x)^2). */
+/* rms deviation of the delays times c, divided by the wavelength: for one beam width on a line, and
+ * for the loss of half of the power, exp(-(2 pi x)^2). */
 static const double beam_rms = 0.256, most_rest = 0.1325;
 static const double prominent = 1.26; /* 1 dB */
 /* Margin over the spectrum's upper fifth, for the highest ripples of a smear. */
 static const double ripple_margin_db = 5;
 
-/* As many peaks as the list has places, and as many again that only leak. */
+/* Twice the places in the list: half for peaks that are listed, half for peaks that only leak. */
 enum { PEAKS_MOST = 2 * SONAR_DETECTIONS_MOST };
 
 /* ---- peaks of the grid ----------------------------------------------------------------------- */
@@ -115,7 +115,7 @@ static sonar_code mark_hinted(const sonar_search *s, const float *background, do
 
 typedef enum verdict { SIDE_LOBE, TOO_NEAR, CONTACT, IMAGE } verdict;
 
-/* What stronger peaks leak to this one. */
+/* The power that stronger peaks leak to a peak. */
 typedef struct leaks {
     double power;
     bool image; /* the array can hardly distinguish it from one of them */
@@ -252,8 +252,6 @@ static void judge_again(const sonar_search *s, sonar_local_maximum *peaks, size_
     }
 }
 
-/* ---- the whole ------------------------------------------------------------------------------- */
-
 sonar_code sonar_detect_raise(const sonar_detect_spec *spec, float *power, float *scratch,
                               sonar_power_at power_at, void *ctx, sonar_error *err) {
     enum { MOST = 32 };
@@ -329,7 +327,7 @@ static void complete(const sonar_search *s, sonar_detect_source source, sonar_lo
     is->snr_db = 10.0 * log10(is->power / is->background);
     if (!isfinite(is->range_m))
         is->range_m = NAN;
-    is->bearing_deg = is->mirror_deg = NAN; /* it needs a heading */
+    is->bearing_deg = is->mirror_deg = NAN; /* the bearing needs a heading */
     is->bearing_sigma_deg = NAN;
 }
 

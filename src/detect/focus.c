@@ -61,7 +61,7 @@ void sonar_focus_find(const sonar_search *s, sonar_local_maximum *peak) {
 
 /* ---- smear ----------------------------------------------------------------------------------- */
 
-/* Curvature of the wave front of a source there, 1/m. */
+/* Curvature of the wave front of a source at the peak's place, 1/m. */
 static double curvature(const sonar_search *s, const sonar_detection *from) {
     if (!isfinite(from->range_m))
         return 0;
@@ -69,8 +69,7 @@ static double curvature(const sonar_search *s, const sonar_detection *from) {
     return (abeam ? sin(from->az_deg * SONAR_RADIANS) : 1) / from->range_m;
 }
 
-/* Cosine between +axis and the direction in which the sensor `at_m` along the array sees a point.
- */
+/* Cosine between +axis and the direction in which a sensor `at_m` along the array sees a point. */
 static double cosine_from(double az_deg, double inverse_range, double at_m) {
     const double c = cos(az_deg * SONAR_RADIANS), s = sin(az_deg * SONAR_RADIANS);
     const double x = c - at_m * inverse_range; /* the triangle in units of the range */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What stronger peaks leak to another one, by the pattern of the array. The spectrum of a source is
- * unknown, but at each frequency its leak follows the pattern, and powers add. So in each part of
- * the band the power measured in any other direction, divided by the pattern's share there, is an
- * upper limit of the source's power. Its largest possible leak results if the parts that leak most
- * have their upper limit. */
+/* The power that stronger peaks leak to another one, by the pattern of the array. The spectrum of a
+ * source is unknown. But at each frequency its leak follows the pattern, and powers add. So in each
+ * part of the band, the power measured in any other direction, divided by the pattern's share
+ * there, is an upper limit of the source's power. The largest possible leak results if the parts
+ * that leak most have their upper limit. */
 #include "detect/search.h"
 
 /* Margin for noise on a side lobe, and on the power that limits a part. */

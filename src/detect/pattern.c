@@ -31,7 +31,7 @@ typedef struct spectrum {
     float *power;
 } spectrum;
 
-/* Candidates lie on the grid and occur again in the next window, so spectra are kept. */
+/* Results are kept, because candidates lie on the grid and occur again in the next window. */
 typedef struct kept {
     bool there;
     sonar_point of, at;
@@ -46,7 +46,8 @@ struct sonar_pattern {
     const sonar_scan *scan;
     sonar_range_reference reference;
     double c_mps, edge_hz[SONAR_PATTERN_PARTS + 1], floor;
-    spectrum pair, line; /* between a cone's two ends; valid if line.points > 0 */
+    /* pair: of two places; line: between a cone's two ends, valid if line.points > 0 */
+    spectrum pair, line;
     const sonar_host *host;
     kept *kept; /* [KEPT], by hash_of */
 };
@@ -104,7 +105,8 @@ static void make_points(void *arg, size_t task, size_t worker) {
         s->power[i] = (float)(s->re[i] * s->re[i] + s->im[i] * s->im[i]);
 }
 
-/* From low_hz to high_hz, of the delay differences at[] - of[]; workers may be NULL. */
+/* Makes the spectrum of the delay differences at[] - of[] from low_hz to high_hz; workers may be
+ * NULL. */
 static void make_spectrum(const sonar_pattern *p, double low_hz, double high_hz,
                           const sonar_host *workers, spectrum *s) {
     double least = INFINITY, most = -INFINITY;
@@ -127,7 +129,7 @@ static void make_spectrum(const sonar_pattern *p, double low_hz, double high_hz,
             make_points(&share, i, 0);
 }
 
-/* Interpolates between the points, within their range. */
+/* The fractional index of a frequency, limited to the points. */
 static double point_at(const spectrum *s, double hz) {
     return fmin(fmax((hz - s->low_hz) / s->step_hz, 0), (double)(s->points - 1));
 }
@@ -207,7 +209,7 @@ void sonar_pattern_shares(void *pattern, sonar_point of, sonar_point at, double 
     memcpy(share, k->share, sizeof k->share);
 }
 
-/* ---- made once ------------------------------------------------------------------------------- */
+/* ---- create ---------------------------------------------------------------------------------- */
 
 /* Takes the sensors in use, or one random sensor of each group if there are too many. The remaining
  * lanes of the last vector have weight 0. Weights are divided by their sum. */

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * What an array shows of a source at other places, from the sensors that are in use and their
- * weights: the share |sum_k w_k exp(-2 pi i f (tau_k(at) - tau_k(of)))|^2 of its power, sum w = 1.
- * It covers tapers, gaps, masks and any positions, and sources and foci both near and far.
+ * The response of an array to a source, focused at other places, from the sensors in use and their
+ * weights: the share |sum_k w_k exp(-2 pi i f (tau_k(at) - tau_k(of)))|^2 of the source's power,
+ * with sum w = 1. It covers tapers, gaps, masks and any positions, and sources and foci both near
+ * and far.
  *
  * The sum is that of a spectrum of delays: one pass over the sensors gives it at all frequencies of
- * a band. For far places of a straight line all differences of delays are proportional, so the
- * spectrum of the largest one, made once, serves all.
+ * a band. For far places of a straight line all differences of delays are proportional, so one
+ * spectrum of the largest difference serves all.
  *
  * Errors of the elements add a share everywhere; 10 % of an amplitude are assumed. If there are
- * more than SONAR_PATTERN_SENSORS sensors, they are divided into that many groups and one sensor of
- * each group, drawn once, is used. This adds about 1/SONAR_PATTERN_SENSORS.
+ * more than SONAR_PATTERN_SENSORS sensors, they are divided into that many groups and one random
+ * sensor of each group is used. This adds about 1/SONAR_PATTERN_SENSORS.
  */
 #ifndef SONAR_PATTERN_H
 #define SONAR_PATTERN_H
@@ -37,16 +38,16 @@ typedef struct sonar_pattern_spec {
                                caller computes it */
 } sonar_pattern_spec;
 
-/* Copies what it needs. Without a sensor in use all shares are 1. Errors: SONAR_ENOMEM. */
+/* Copies the arrays of the spec. Without a sensor in use all shares are 1. Errors: SONAR_ENOMEM. */
 sonar_code sonar_pattern_create(const sonar_pattern_spec *spec, sonar_pattern **pattern,
                                 sonar_error *err);
 void sonar_pattern_destroy(sonar_pattern *pattern);
-/* The pattern of the same sensors, with the weights that it was made of, at other positions. Not of
- * a cone. Allocates nothing. The thread that asks for shares. */
+/* Moves the sensors to other positions. weight: as at create. Not for a cone. Allocates nothing.
+ * Only on the thread that asks for shares. */
 void sonar_pattern_move(sonar_pattern *pattern, const double *position_m, const float *weight);
 
-/* The largest share in each part of the band, including places up to `blur` side lobes beside
- * these. Uses scratch memory of the pattern: one thread at a time. Never allocates. */
+/* The largest share in each part of the band, also over places up to `blur` side lobes beside `of`
+ * and `at`. Uses scratch memory of the pattern: one thread at a time. Never allocates. */
 void sonar_pattern_shares(void *pattern, sonar_point of, sonar_point at, double blur,
                           double share[SONAR_PATTERN_PARTS]);
 

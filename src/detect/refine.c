@@ -16,7 +16,7 @@ enum { ROUNDS = 9, PREDICTED_POINTS = 4, RETRY_POINTS = 8, MOST_POINTS = SONAR_T
 enum { WINGS = 2 };
 static const double beam_wings[WINGS] = {0.7, 0.9}, needle_wings[WINGS] = {0.85, 1.15};
 _Static_assert(RETRY_POINTS + 2 * WINGS <= SONAR_TASK_POINTS, "a round takes no more");
-static const double flat_beams = 0.05; /* and not wider than this, if a peak is broad and uneven */
+static const double flat_beams = 0.05; /* upper limit for broad, uneven peaks */
 /* The grid's three points predict a top if they are not farther apart than this. */
 static const double predicted_beams = 0.9;
 static const double spacing_beams =
@@ -99,7 +99,7 @@ static size_t points_of(const sonar_search *s, const sonar_bracket *b) {
     return (size_t)fmin(fmax(points, RETRY_POINTS), MOST_POINTS);
 }
 
-/* Another spectrum's contact between the ends of the bracket. */
+/* Begins at another spectrum's contact, if there is one between the ends of the bracket. */
 static bool find_hint(const sonar_search *s, sonar_task *t) {
     const sonar_bracket *whole = &t->whole;
     const double middle = (whole->low_deg + whole->high_deg) / 2;
@@ -157,7 +157,7 @@ static bool begin_top(const sonar_search *s, sonar_task *t) {
     return true;
 }
 
-/* Around the peak's present place. */
+/* Begins around the peak's present place. */
 static bool begin_again(const sonar_search *s, sonar_task *t) {
     const double az = t->peak->is.az_deg, whole = 0.5, first = 0.15;
     t->samples = 0;
@@ -199,7 +199,7 @@ static void ask_top(const sonar_search *s, sonar_task *t) {
     }
 }
 
-/* ---- what the samples say -------------------------------------------------------------------- */
+/* ---- the highest sample ---------------------------------------------------------------------- */
 
 /* The highest sample of the bracket, in the middle, and the nearest ones below and above it. */
 typedef struct summit {
@@ -239,7 +239,8 @@ static bool is_flat(const summit *top) {
     return (!top->below || top->power[0] > least) && (!top->above || top->power[2] > least);
 }
 
-/* On a cone along the cosine, in which a beam is even near the axis, but not in degrees. */
+/* Sets the top by a parabola. On a cone the parabola is along the cosine, in which a beam is
+ * symmetric near the axis. */
 static void set_top(const sonar_scan *scan, sonar_detection *peak, const summit *top) {
     double x[3], level_db[3], at, top_db;
     peak->az_deg = top->az[1];
@@ -256,7 +257,7 @@ static void set_top(const sonar_scan *scan, sonar_detection *peak, const summit 
     peak->power = pow(10.0, top_db / 10.0);
 }
 
-/* All of the grid's bracket, where another spectrum's contact was not this peak. */
+/* Searches the whole bracket of the grid, after another spectrum's contact was not this peak. */
 static void widen(const sonar_search *s, sonar_task *t) {
     t->hinted = false;
     t->centred = true;
@@ -264,7 +265,7 @@ static void widen(const sonar_search *s, sonar_task *t) {
     t->points = points_of(s, &t->whole);
 }
 
-/* What comes after a summit that is not yet known well enough. */
+/* Chooses the next bracket if the summit is not known well enough. */
 static void choose_next(const sonar_search *s, sonar_task *t, const summit *top) {
     t->points = RETRY_POINTS;
     t->wing_deg = 0;
@@ -284,7 +285,8 @@ static bool take_top(const sonar_search *s, sonar_task *t) {
     sonar_detection *is = &t->peak->is;
     const float grid = s->power[t->peak->index];
     const sonar_bracket asked = t->next;
-    if (!(t->power[sonar_strongest(t->power, t->n)] > 0)) { /* the grid alone is no answer */
+    if (!(t->power[sonar_strongest(t->power, t->n)] >
+          0)) { /* the grid's power alone does not suffice */
         widen(s, t);
         is->power = 0;
         return t->rounds == ROUNDS;
@@ -309,8 +311,8 @@ static bool take_top(const sonar_search *s, sonar_task *t) {
     set_top(s->scan, is, &top);
     if (*t->step == &sonar_step_top && t->peak->listed && is->power > 0 &&
         is->power < 0.99 * (double)grid) {
-        is->az_deg =
-            s->scan->az_deg[t->peak->index]; /* sharper than the spacing of all points so far */
+        /* the peak is narrower than the spacing of all points */
+        is->az_deg = s->scan->az_deg[t->peak->index];
         is->power = (double)grid;
     }
     return true;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Refines peaks side by side. The beamformer gets the points of all peaks in a round at once,
- * because each call costs a wait for the device, and a few points cost as much as many. */
+/* Refines several peaks at a time. The beamformer gets the points of all peaks of a round in one
+ * call, because each call waits for the device, and a few points cost as much as many. */
 #include "detect/search.h"
 
 #include "core/core.h"
 
-/* Goes on to the next step that needs powers. */
+/* Moves to the next step that needs powers. */
 static void begin(const sonar_search *s, sonar_task *t) {
     while (*t->step && !(*t->step)->begin(s, t))
         t->step++;

@@ -12,8 +12,9 @@ enum { WINDOWS = SONAR_SIDES_WINDOWS, FOLLOWED = WINDOWS / 4 };
 
 static const double least_apart_s = 0.5; /* time between windows that are kept */
 static const double beside_beams = 0.5;  /* a contact is at the expected place if it is this near */
-static const double distinct_beams = 2;  /* two places can be distinguished if they are this far
-                                           apart; what stays at one angle is near neither */
+static const double distinct_beams =
+    2; /* two places can be distinguished if they are this far apart; a source at a constant angle
+          is then near neither */
 static const double deviations = 4, share = 0.5; /* limits of the sign test */
 static const double clear_beams =
     0.8; /* distance from the axis; nearer to it, sides are less clear */
@@ -47,7 +48,7 @@ struct look {
     double beam, memory_s;
 };
 
-/* The two sides' bearings of a contact. */
+/* Indices of a contact's two bearings. */
 enum { STARBOARD = 0, PORT, SIDES };
 
 struct candidate {
@@ -84,7 +85,7 @@ static double place_in(const struct look *l, const struct window *w, double bear
     return sonar_cone_cosine(l->scan, bearing_deg - w->heading_deg);
 }
 
-/* The contact nearest to that place; NULL: none is near enough. */
+/* The contact nearest to a place; NULL: none is near enough. */
 static const struct plot *plot_at(const struct look *l, const struct window *w, double cosine,
                                   sonar_side side /* or UNKNOWN: of any */) {
     const struct plot *best = NULL;

@@ -38,8 +38,8 @@ static double product(const double moment[9], const double a[3], const double b[
     return sum;
 }
 
-/* d(delay c)/d(coordinate) there: the coordinate is the cosine of a cone's angle, else the azimuth
- * in radians. */
+/* d(delay c)/d(coordinate) at the direction. The coordinate is the cosine of the angle on a cone,
+ * else the azimuth in radians. */
 static void derivative(const sonar_scan *scan, double az_deg, double d[3]) {
     const double az = az_deg * SONAR_RADIANS, dep = scan->depression_deg * SONAR_RADIANS;
     if (scan->cone)
@@ -52,8 +52,7 @@ static void derivative(const sonar_scan *scan, double az_deg, double d[3]) {
 
 enum { BINS_BESIDE = 8 };
 
-/* Correlation of two transforms of one stationary sound, `later` samples and `beside` bins apart.
- */
+/* Correlation of two transforms of a stationary sound, `later` samples and `beside` bins apart. */
 static double correlation(const double *taper, size_t n, double later, size_t beside) {
     const size_t shift = (size_t)(later + 0.5);
     double complex sum = 0;
@@ -67,9 +66,9 @@ static double correlation(const double *taper, size_t n, double later, size_t be
     return all > 0 ? cabs(sum) / all : 0;
 }
 
-/* A tone is summed in phase by all transforms. The noise that two of them share counts by the phase
- * that the tone gains from bin to bin beside its centre: the mean of its cosine over half a bin to
- * either side. */
+/* All transforms sum a tone in phase. Noise that two transforms share is weighted by the phase that
+ * the tone gains between them: by the mean cosine of this phase for tones up to half a bin to
+ * either side of the bin's centre. */
 static double tone_averages(const double *taper, size_t n, double hop, double snapshots) {
     double shared = 0;
     for (size_t m = 1; (double)m * hop < 1 && (double)m < snapshots; m++) {
@@ -80,8 +79,8 @@ static double tone_averages(const double *taper, size_t n, double hop, double sn
     return snapshots / (1 + shared);
 }
 
-/* A taper with steps at its ends has no rms width: of such a one, that which delays of a tenth of
- * its length show. */
+/* A taper with steps at its ends has no rms width. Its width is limited to the one seen with delays
+ * of a tenth of its length. */
 static double taper_width(const double *taper, size_t n) {
     double steps = 0, squares = 0;
     for (size_t i = 0; i < n; i++) {
@@ -93,7 +92,7 @@ static double taper_width(const double *taper, size_t n) {
 
 sonar_averages sonar_averages_of(const double *taper, size_t points, double hop, double snapshots,
                                  size_t bins) {
-    const double least_hop = 1.0 / 64; /* nearer ones tell nothing more in the same time */
+    const double least_hop = 1.0 / 64; /* closer transforms add no information in the same time */
     double sum = 0;
     if (hop < least_hop)
         return sonar_averages_of(taper, points, least_hop, 1 + (snapshots - 1) * hop / least_hop,
@@ -137,15 +136,17 @@ double sonar_own_share(sonar_pattern *pattern, const sonar_scan *scan) {
 
 /* ---- the shape of a peak --------------------------------------------------------------------- */
 
-/* Near its top a peak of the power P falls off by A q x^2 / (1 + q x^2), x along the scan's
- * coordinate: a beam's top nearly, a needle of MVDR exactly. */
+/* The shape of a peak of power P near its top: the power falls by A q x^2 / (1 + q x^2), where x is
+ * the distance along the scan's coordinate. This is nearly true for a beam, and exact for a narrow
+ * MVDR peak. */
 typedef struct shape {
-    double flat;  /* 1/(A q): x^2 over the fall, at the top */
-    double depth; /* 1/A: how x^2 over the fall grows with x^2 */
+    double flat;  /* 1/(A q): x^2 divided by the fall, at the top */
+    double depth; /* 1/A: the increase of x^2 divided by the fall, with x^2 */
     bool known;
 } shape;
 
-/* Falls that tell of the shape, as shares of the peak: less is rounding, more is another lobe. */
+/* Falls that are used for the shape, as shares of the peak. Smaller ones are rounding errors,
+ * larger ones belong to another lobe. */
 static const double least_fall = 3e-3, most_fall = 0.6;
 
 static double coordinate_from(const sonar_scan *scan, double az_deg, double from_deg) {
@@ -155,7 +156,7 @@ static double coordinate_from(const sonar_scan *scan, double az_deg, double from
     return -2 * sin(from_deg * SONAR_RADIANS + half) * sin(half);
 }
 
-/* A line by least squares of relative errors. */
+/* Sums for a line fitted by least squares of relative errors. */
 typedef struct line {
     double n, x, xx, y, xy;
     size_t count;
@@ -172,12 +173,12 @@ static void take(const sonar_search *s, const sonar_detection *peak, double az_d
     l->count++;
 }
 
-/* From what was asked for on the way to the top, and the grid's directions beside it. */
+/* The shape from the points of the search for the top and the grid's directions beside it. */
 static shape shape_of(const sonar_search *s, const sonar_task *t, const sonar_detection *peak,
                       double height) {
     line l = {0};
     if (s->scan->cone && !(peak->az_deg > 0 && peak->az_deg < 180))
-        return (shape){.known = false}; /* the scan ends on its flank */
+        return (shape){.known = false}; /* the scan ends within the peak */
     for (size_t i = 0; i < t->samples; i++)
         take(s, peak, t->sample_deg[i], (double)t->sample_power[i], &l);
     const ptrdiff_t next = sonar_scan_first(s->scan, peak->az_deg);
@@ -198,13 +199,13 @@ static shape shape_of(const sonar_search *s, const sonar_task *t, const sonar_de
 
 /* ---- variances ------------------------------------------------------------------------------- */
 
-/* Mean of (2 pi f/c)^2 over the bins, or of its ends. */
+/* Mean of (2 pi f/c)^2 over the band. */
 static double wave_m2(double low_hz, double high_hz, double c_mps) {
     const double k = 2 * M_PI / c_mps;
     return k * k * (low_hz * low_hz + low_hz * high_hz + high_hz * high_hz) / 3;
 }
 
-/* By how much an error of the delays, as a share of them, moves a peak, in its coordinate. */
+/* How far a relative error of the delays moves a peak, in the peak's coordinate. */
 static double moved(const sonar_accuracy *a, const sonar_scan *scan, double az_deg,
                     const double d[3]) {
     double u[3];
@@ -213,9 +214,9 @@ static double moved(const sonar_accuracy *a, const sonar_scan *scan, double az_d
     return across > 0 ? product(a->aperture->beam_m2, d, u) / across : 0;
 }
 
-/* A bin of broadband sound is not at its centre but somewhere within its width, and is steered
- * beside its place by as much. Over neighbouring bins this cancels, but for the ends of the band.
- */
+/* The square of the displacement of a bin's peak. Broadband sound is not at the bin's centre but
+ * within its width, and the bin is steered off by that. Over neighbouring bins this cancels, except
+ * at the ends of the band. */
 static double spread(const sonar_accuracy *a, double moved) {
     const double x = moved * a->averages.width * 2 * a->bin_hz / (a->low_hz + a->high_hz);
     return x * x;
@@ -226,7 +227,8 @@ static double self_variance(const sonar_accuracy *a, double moved) {
     return spread(a, moved) / (2 * bins * bins * a->averages.noise);
 }
 
-/* The slope that noise makes at the true place, over the bend of the peak there. */
+/* The variance of a beam's peak: that of the slope that noise causes at the true place, divided by
+ * the square of the peak's bend there. */
 static double beam_variance(const sonar_accuracy *a, const double d[3], double moved, shape is,
                             double height, double noise) {
     const double beam_m2 = product(a->aperture->beam_m2, d, d),
@@ -238,8 +240,9 @@ static double beam_variance(const sonar_accuracy *a, const double d[3], double m
            self_variance(a, moved);
 }
 
-/* The frequency at which MVDR steers a bin that holds a tone: that of the tone, as exactly as it is
- * found, or where the tone does not dominate the bins, of the bin's centre. over: of a beam. */
+/* The variance due to the frequency at which MVDR steers a bin with a tone. This is the tone's
+ * estimated frequency or, if the tone does not dominate the bin, the bin's centre. over: power of
+ * the tone in a beam, relative to the noise. */
 static double tone_variance(const sonar_accuracy *a, double moved, double over, double wave) {
     const double of_sensor = over * a->aperture->share, hz = wave * a->c_mps / (2 * M_PI);
     const double bins2 = of_sensor < 1.5 ? 1.0 / 12 : 1 / (over * a->averages.tone);
@@ -251,7 +254,8 @@ static double needle_variance(const sonar_accuracy *a, const double d[3], double
                               double power, double noise) {
     const double bins = (double)a->bins, scale = a->level_corrected ? a->level : 1;
     const double base = a->level_corrected ? a->loading : 0;
-    const double floor = scale * noise / bins + base; /* of a bin, before levels are corrected */
+    const double floor =
+        scale * noise / bins + base; /* background of a bin, before levels are corrected */
     const double height = scale * (power - noise), moment_m2 = product(a->aperture->beam_m2, d, d);
     const double ratio = fmin(fmax(1 - a->loading / floor, 0.01), 1);
     double kappa = moment_m2 * wave_m2(a->low_hz, a->high_hz, a->c_mps), flat = is.flat / scale,
@@ -276,7 +280,7 @@ static double needle_variance(const sonar_accuracy *a, const double d[3], double
            other;
 }
 
-/* Noise alone, without what the peak's own side lobes add to its background. */
+/* The noise alone, without the power that the peak's own side lobes add to its background. */
 static double noise_of(const sonar_search *s, const sonar_detection *is, double lowest) {
     const sonar_accuracy *a = s->spec->accuracy;
     const double least = a->noise > 0 ? a->noise : lowest;
@@ -298,13 +302,15 @@ double sonar_sigma_of(const sonar_search *s, const sonar_task *t, const sonar_de
     const double off = moved(a, s->scan, is->az_deg, d);
     const double variance = s->adaptive ? needle_variance(a, d, off, shape, is->power, noise)
                                         : beam_variance(a, d, off, shape, height, noise);
-    const double most = s->scan->cone ? 1 / sqrt(3) : M_PI / sqrt(3); /* anywhere */
+    const double most =
+        s->scan->cone ? 1 / sqrt(3) : M_PI / sqrt(3); /* uniform over the whole scan */
     return isfinite(variance) ? fmin(sqrt(variance), most) : most;
 }
 
 /* ---- bearings -------------------------------------------------------------------------------- */
 
-/* Of sensors' own errors: the phases that lean over the aperture. */
+/* The variance due to independent errors of the sensors: the part of their phases that is linear
+ * over the aperture. */
 static double own_errors(const sonar_accuracy *a, const sonar_array_error *declared,
                          const double d[3]) {
     const double beam_m2 = product(a->aperture->beam_m2, d, d);
@@ -315,8 +321,8 @@ static double own_errors(const sonar_accuracy *a, const sonar_array_error *decla
     return beam_m2 > 0 ? metres2 * lean / (beam_m2 * beam_m2) : 0;
 }
 
-/* Root mean square of what an error of the cosine makes of the angle: Gaussian steps, kept within
- * the cone. */
+/* The rms error of the angle for a Gaussian error of the cosine, summed in steps. Cosines beyond 1
+ * are left out. */
 static double angle_sigma(double cosine, double sigma) {
     enum { STEPS = 65 };
     const double most = 4, at = acos(fmin(fmax(cosine, -1), 1));
