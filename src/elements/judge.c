@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Judges every sensor against the median of all, in dB, and loud ones against their neighbours too.
+/* Compares every sensor with the median of all, in dB, and loud ones with their neighbours, too.
  * Allocates nothing. */
 #include <float.h>
 #include <math.h>
@@ -29,7 +29,7 @@ struct spread {
     double middle, deviation; /* median; 1.4826 MAD */
 };
 
-/* Median and deviation of the values that are not NaN; n: how many these are. */
+/* Median and deviation of the values that are not NaN; n: number of these values. */
 static struct spread spread_of(sonar_elements *e, const float *value, size_t *n) {
     size_t count = 0;
     for (size_t s = 0; s < e->spec.sensors; s++)
@@ -143,7 +143,7 @@ static bool is_quiet(const sonar_elements *e, size_t s, size_t n, const struct s
     return (double)e->level[s] < all->middle - margin_db(QUIET_DB, n, all);
 }
 
-/* Dead by the probes, unless an octave has signal. */
+/* Marks sensors as dead by the probes. judge_octaves clears this if an octave has signal. */
 static void judge_probes(sonar_elements *e, double noise) {
     size_t n;
     fill_levels(e, PROBE, noise);
@@ -255,7 +255,7 @@ static uint8_t spoiling(const sonar_elements *e) {
     return faults;
 }
 
-/* How many sensors may be removed; with fewer left, judging becomes unreliable. */
+/* The number of sensors that may be removed; with fewer left, judging becomes unreliable. */
 static size_t most_out(const sonar_elements *e) {
     return (e->spec.sensors - e->masked) / 3;
 }

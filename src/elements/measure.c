@@ -184,7 +184,7 @@ static void gather(const sonar_buffer in[2], size_t channel, size_t samples, flo
     }
 }
 
-/* The extremes, the smallest nonzero step, and the number of nonzero steps. */
+/* The extremes, the smallest nonzero step, and the number of samples equal to the one before. */
 struct extent {
     float low, high, step;
     size_t same;
@@ -240,7 +240,7 @@ SONAR_MULTIARCH static struct extent extent_of(const float *x, size_t n) {
     return all;
 }
 
-/* Samples at the rails, and within a 64th of their span. */
+/* Counts the samples at the rails, and those within a 64th of the span from them. */
 SONAR_MULTIARCH static void count_rails(const float *x, size_t n, const struct extent *extent,
                                         size_t at[2], size_t beside[2]) {
     const float near = (extent->high - extent->low) / 64;
@@ -312,8 +312,8 @@ static float power_at(const float *x, const float *oscillation, size_t n) {
     return re * re + im * im;
 }
 
-/* The median is the level of the sea between the tones; a good sensor may lie in a node of a tone.
- */
+/* The median power of the probes, which is the level of the sea between tones. A good sensor may be
+ * at a node of a tone. */
 static float probe(const sonar_elements *e, const float *x) {
     float power[PROBES];
     for (size_t i = 0; i < PROBES; i++)
@@ -321,13 +321,14 @@ static float probe(const sonar_elements *e, const float *x) {
     return sonar_median(power, PROBES);
 }
 
-/* Block by block: one value each for the lines, mean removed. */
+/* Averages each block to one value for the lines. The mean of the samples is removed already. */
 static void average_blocks(const sonar_elements *e, const float *x, float *to) {
     for (size_t i = 0; i < e->blocks; i++)
         to[i] = (float)(sum_of(x + i * e->block, e->block) / (double)e->block);
 }
 
-/* Moves a quarter of the way, in dB, because means of few values scatter by several dB. */
+/* Moves a quarter of the way from the previous value, in dB, because means of few values scatter by
+ * several dB. */
 static float smooth(float before, float now) {
     return before > 0 && now > 0 ? before * powf(now / before, 0.25f) : now;
 }
@@ -348,7 +349,7 @@ static void measure_hum(const sonar_elements *e, const float *value, struct meas
     }
 }
 
-/* Power of the coefficients of one octave; leaves the input of the next octave in place. */
+/* The energy of the coefficients of one octave; leaves the input of the next octave in x. */
 SONAR_MULTIARCH static float haar(float *x, size_t n) {
     float sum[LANES] = {0}, all = 0;
     size_t i = 0;
