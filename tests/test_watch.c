@@ -570,6 +570,23 @@ Test(watch, a_line_array_says_how_it_counts_and_that_it_is_folded) {
     watch_text_free(&text);
 }
 
+/* The daemon's normalised spectra and peaks are ratios, with unit 1, which is no reference. */
+Test(watch, a_ratio_is_in_decibels_without_a_reference) {
+    static const char *const unit_says[][2] = {{"1", ", dB (over median):  "},
+                                               {"uPa^2", ", dB re 1 uPa^2 (over"},
+                                               {"", ", dB re 1 ? (over"}};
+    for (size_t i = 0; i < 3; i++) {
+        watch_text text = {0};
+        make_pane(50, 30);
+        strcpy(message.axis, "azimuth");
+        strcpy(message.unit, unit_says[i][0]);
+        watch_line(&message, &text);
+        line_with(&text, unit_says[i][1]);
+        line_with(&text, " 20.0 (+20.0)");
+        watch_text_free(&text);
+    }
+}
+
 Test(watch, other_axes_are_named_as_what_they_are) {
     output_scene_make(&scene, NULL, "");
     watch_view view = {.pane = {&pane}, .panes = 1};

@@ -51,7 +51,8 @@ static void line_of_spectrum(const watch_message *message, watch_text *text) {
     watch_over_median(message->points, message->power, db, scratch);
     size_t peaks = watch_peaks(message->points, db, 6, 3, peak);
     add_axis(message, text);
-    watch_text_add(text, ", dB re 1 %s (over median):%s", message->unit[0] ? message->unit : "?",
+    char reference[32];
+    watch_text_add(text, ", %s (over median):%s", watch_reference(message, reference),
                    peaks ? "" : "  no peak over 6");
     for (size_t i = 0; i < peaks; i++) {
         watch_text_add(text, "%s  ", i ? "," : "");
@@ -62,9 +63,10 @@ static void line_of_spectrum(const watch_message *message, watch_text *text) {
 }
 
 static void line_of_detections(const watch_message *message, watch_text *text) {
-    watch_text_add(text, "  %s%s in deg, dB re 1 %s (SNR):",
+    char reference[32];
+    watch_text_add(text, "  %s%s in deg, %s (SNR):",
                    message->is_true ? "true bearing" : "bearing in array frame",
-                   message->ambiguous ? "|mirror" : "", message->unit[0] ? message->unit : "?");
+                   message->ambiguous ? "|mirror" : "", watch_reference(message, reference));
     for (size_t i = 0; i < message->detections; i++) {
         const watch_detection *d = &message->detection[i];
         char bearing[24], mirror[24], sigma[24], level[24], snr[24], range[24];

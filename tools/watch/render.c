@@ -139,6 +139,14 @@ const char *watch_whole(double value, char text[24]) {
     return text;
 }
 
+const char *watch_reference(const watch_message *message, char text[32]) {
+    if (strcmp(message->unit, "1") == 0)
+        snprintf(text, 32, "dB");
+    else
+        snprintf(text, 32, "dB re 1 %s", message->unit[0] ? message->unit : "?");
+    return text;
+}
+
 /* "01:56:39Z" or "time unknown". */
 static const char *clock_time(double utc_ns, char text[16]) {
     char when[40];
@@ -454,11 +462,10 @@ static void put_detections(screen *to, const watch_message *message, int rows) {
         return;
     }
     char level[32];
-    snprintf(level, sizeof level, "dB re 1 %s", message->unit[0] ? message->unit : "?");
     size_t shown = (int)message->detections < rows - 1 ? message->detections : (size_t)rows - 1;
     put_line(to, "%5s mirror %7s   +- %13s SNR dB range m from     image  side %zu/%zu",
-             message->is_true ? "true" : "array", message->cone ? "angle" : "azimuth", level, shown,
-             message->detections);
+             message->is_true ? "true" : "array", message->cone ? "angle" : "azimuth",
+             watch_reference(message, level), shown, message->detections);
     for (size_t i = 0; i < message->detections && (int)i < rows - 1; i++) {
         const watch_detection *d = &message->detection[i];
         char a[24], b[24], g[24], s[24], c[24], e[24], f[24];

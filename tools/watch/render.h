@@ -48,6 +48,8 @@ const char *watch_figure(double value, char text[24]);
 /* Of a standard deviation: two decimals below 10, rounded up. */
 const char *watch_sigma(double value, char text[24]);
 const char *watch_whole(double value, char text[24]);
+/* "dB re 1 uPa^2"; "dB" for ratios, which have no reference. text has room for 32 characters. */
+const char *watch_reference(const watch_message *message, char text[32]);
 
 /* One line of plain text about a message, with newline, for output that is not a terminal. */
 void watch_line(const watch_message *message, watch_text *text);
