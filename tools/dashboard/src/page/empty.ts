@@ -4,8 +4,8 @@ import { element, setText } from "./dom.js";
 import { statusOf } from "./status.js";
 import type { Store } from "./store.js";
 
-/** needs: what else must be set in the daemon for this topic. */
-export function waitingText(store: Store, topic: string, needs = ""): string {
+/** needs: what else must be set in the daemon for this topic. since: when its rows begin, after a comma. */
+export function waitingText(store: Store, topic: string, needs = "", since = ""): string {
     const source = store.sources[store.selected];
     if (!source) return "Waiting for the bridge: is sonar-dashboard running?";
     const status = statusOf(store);
@@ -15,7 +15,7 @@ export function waitingText(store: Store, topic: string, needs = ""): string {
         return `Nothing is received from ${source.endpoint}${why}. Is sonard running, and is this its output.endpoint?${curve}`;
     }
     if (status.frames?.received === 0) return "The daemon has received no samples. Do digitisers send to its ingest.endpoints?";
-    return `Waiting for ${topic}. The daemon publishes it if it is in output.topics${needs ? ` and ${needs}` : ""}.`;
+    return `Waiting for ${topic}${since}. The daemon publishes it if it is in output.topics${needs ? ` and ${needs}` : ""}.`;
 }
 
 /** A text in the middle of a field, hidden while it is empty. */

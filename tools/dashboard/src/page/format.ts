@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Numbers and times as they are shown.
+import { isRatio } from "./kinds.js";
 
 export function utcTime(ms: number, decimals = 0): string {
     const iso = new Date(ms).toISOString();
@@ -67,11 +68,13 @@ export function decibels(power: number): number {
     return 10 * Math.log10(Math.max(power, 1e-30));
 }
 
-/** A level as text; zero power has none. */
+/** A level, or a ratio in dB, as text; zero has none. */
 export function levelText(power: number, unit: string | null): string {
-    return power > 0 ? `${decibels(power).toFixed(2)} ${referenceOf(unit)}` : "no power";
+    if (!(power > 0)) return isRatio(unit) ? "zero" : "no power";
+    return `${decibels(power).toFixed(2)} ${referenceOf(unit)}`;
 }
 
 export function referenceOf(unit: string | null): string {
+    if (isRatio(unit)) return "dB";
     return `dB re 1 ${(unit ?? "?").replace("uPa", "µPa").replace("^2", "²")}`;
 }

@@ -2,8 +2,9 @@
 // The keyboard: everything that the user can do, except pointing.
 import { PALETTES } from "./colour.js";
 import { element } from "./dom.js";
+import { KINDS, type Kind } from "./kinds.js";
 import { NORMALISATIONS, type Normalisation } from "./normalise.js";
-import { choose, settings } from "./settings.js";
+import { choose, RANGES, recordScale, settings, shownScale } from "./settings.js";
 import type { Sight } from "./sight.js";
 import type { Store } from "./store.js";
 import type { RecordView } from "./views/record.js";
@@ -35,8 +36,9 @@ const KEYS: Key[] = [
     { keys: ["1", "2", "3", "4", "5", "6", "7", "8"], shown: "1 … 8", what: "the views, in the order of their buttons", press: () => undefined },
     { keys: [" "], shown: "space", what: "stop and continue; while stopped, the record is kept and can be dragged in time", press: (h) => h.togglePause() },
     { keys: ["b"], shown: "b", what: "CBF and MVDR, CBF, MVDR", press: () => choose({ panels: after(PANELS, settings.panels) }) },
+    { keys: ["p"], shown: "p", what: "records of power, of power over the noise around, of the peaks of each frequency", press: () => choose({ kind: after(Object.keys(KINDS) as Kind[], settings.kind) }) },
     { keys: ["t"], shown: "t", what: "bearings of the array, true bearings", press: () => turnFrame() },
-    { keys: ["n"], shown: "n", what: "normalisation: none, split-window two-pass mean, row mean", press: () => nextNormalisation() },
+    { keys: ["n"], shown: "n", what: "normalisation of power: none, split-window two-pass mean, row mean", press: () => nextNormalisation() },
     { keys: ["c"], shown: "c", what: "colour map", press: () => choose({ palette: after(PALETTES, settings.palette) }) },
     { keys: ["a"], shown: "a", what: "level range automatic, by hand", press: (h) => toggleLevels(h) },
     { keys: ["PageUp", "PageDown"], shown: "PgUp PgDn", what: "level range up, down by 3 dB (by hand)", press: () => undefined },
@@ -87,7 +89,8 @@ export function changeSpan(by: number): void {
 
 export function toggleLevels(hands: Pick<Hands, "record">): void {
     const levels = hands.record.panels[0].levels ?? hands.record.panels[1].levels;
-    choose({ automatic: !settings.automatic, ...(settings.automatic && levels ? levels : {}) });
+    const [low, high] = RANGES[recordScale()];
+    choose({ automatic: !settings.automatic, ...(settings.automatic && levels ? { [low]: levels.low_db, [high]: levels.high_db } : {}) });
 }
 
 function pressed(hands: Hands, event: KeyboardEvent): boolean {
@@ -120,12 +123,13 @@ function turnFrame(): void {
 }
 
 function nextNormalisation(): void {
-    choose({ normalisation: after(Object.keys(NORMALISATIONS) as Normalisation[], settings.normalisation) });
+    if (shownScale() === "power") choose({ normalisation: after(Object.keys(NORMALISATIONS) as Normalisation[], settings.normalisation) });
 }
 
 function shiftLevels(hands: Hands, by: number): void {
     if (settings.automatic) toggleLevels(hands);
-    choose({ low_db: settings.low_db + by, high_db: settings.high_db + by });
+    const [low, high] = RANGES[shownScale()];
+    choose({ [low]: settings[low] + by, [high]: settings[high] + by });
 }
 
 function zoom(hands: Hands, factor: number): void {

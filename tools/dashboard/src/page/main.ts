@@ -135,8 +135,8 @@ function togglePause(): void {
     if (sight.frozen) sight.frozen = lofarSight.frozen = null;
     else if (last) {
         const top_ms = last.utc_ms + last.span_ms;
-        sight.frozen = { top_ms, rows: new Map([["cbf", store.cbf.rows.slice()], ["mvdr", store.mvdr.rows.slice()]]) };
-        lofarSight.frozen = { top_ms, rows: new Map([["lofar", store.lofar.rows.slice()]]) };
+        const rows = new Map([...store.spectra, store.lofar].map((each) => [each, each.rows.slice()]));
+        for (const each of [sight, lofarSight]) each.frozen = { top_ms, rows };
     }
     for (const each of [sight, lofarSight]) each.changed();
     for (const panel of panels()) panel.forgetRows();
@@ -162,7 +162,8 @@ function arrange(shown: View[]): void {
         views.forEach((view) => view.refresh?.());
         tabs.refresh();
     }
-    const wants = [...new Set(shown.flatMap((view) => view.wants()))].sort();
+    // The record's topics also behind another view: its rows would begin again with each look at it.
+    const wants = [...new Set([record, ...shown].flatMap((view) => view.wants()))].sort();
     if (link.open && JSON.stringify(wants) !== shownWants) {
         shownWants = JSON.stringify(wants);
         link.send({ type: "want", topics: wants });

@@ -8,9 +8,11 @@ import { colourOf, element, fitCanvas, letter_px, setText } from "./dom.js";
 import { decimalsFor, levelText, referenceOf, ticks, timeTicks, utcDate, utcTime } from "./format.js";
 import { Empty } from "./empty.js";
 import { isStale, withHeading, type Heading } from "./heading.js";
+import { isRatio, ratioText } from "./kinds.js";
 import { automaticLevels, type Levels } from "./levels.js";
+import type { Normalisation } from "./normalise.js";
 import { patience_ms, type Reason, type Record, type Row } from "./record.js";
-import { settings } from "./settings.js";
+import { RANGES, settings } from "./settings.js";
 import type { Sight } from "./sight.js";
 import { runsOf, SIGNS, tracesOf, type Followed, type Run } from "./tracks.js";
 import { Waterfall, type Look, type Reading } from "./waterfall.js";
@@ -19,7 +21,7 @@ import { shades, SHADES } from "./colour.js";
 export interface PanelOptions {
     name: string; // in its title and in the page's tests
     title: string;
-    record: Record;
+    record(): Record;
     sight: Sight;
     /** Whether the axis has bearings, which may be turned to true ones. */
     bearings: boolean;
@@ -63,6 +65,7 @@ export class Panel {
     private bar = element("canvas", { class: "bar", width: "128", height: "1" });
     private barLow = element("span");
     private barHigh = element("span");
+    private of: Record | null = null; // the record that is drawn
     private box = { left: 0, top: 0, width: 0, height: 0 }; // of the picture, in CSS pixels
     private drawn = "";
     private drawnAxis = "";
@@ -83,7 +86,8 @@ export class Panel {
 
     /** The rows, or a copy from when the user stopped the picture. */
     private get rows(): readonly Row[] {
-        return this.options.sight.frozen?.rows.get(this.options.name) ?? this.options.record.rows;
+        const record = this.options.record();
+        return this.options.sight.frozen?.rows.get(record) ?? record.rows;
     }
 
     /** The newest of the shown rows. */
@@ -107,7 +111,10 @@ export class Panel {
     }
 
     draw(now_ms: number): void {
-        const { record, sight } = this.options;
+        const { sight } = this.options;
+        const record = this.options.record();
+        if (record !== this.of) this.forgetRows();
+        this.of = record;
         this.place();
         const row = this.newest;
         this.endZoom();
@@ -119,7 +126,7 @@ export class Panel {
             this.clear();
             return;
         }
-        this.findLevels(now_ms);
+        this.findLevels(row, now_ms);
         const stale = !sight.frozen && now_ms - row.arrived_ms > patience_ms(row);
         const due_ms = stale ? this.dueOf(row, now_ms) : row.utc_ms + row.span_ms;
         const span_ms = 1000 * settings.span_s;
@@ -128,7 +135,7 @@ export class Panel {
         const look: Look = {
             shown,
             frame: this.frame,
-            normalisation: settings.normalisation,
+            normalisation: normalisationOf(row),
             palette: settings.palette,
             low_db: this.levels?.low_db ?? 0,
             high_db: this.levels?.high_db ?? 1,
@@ -164,9 +171,10 @@ export class Panel {
         return { shown: this.shown(), top_ms: this.top_ms, pixel_ms: this.pixel_ms };
     }
 
-    /** Ends the zoom, because it has another meaning on another axis. */
+    /** Ends the zoom, because it has another meaning on another axis. Without rows no axis is known. */
     private endZoom(): void {
         const { sight } = this.options;
+        if (!this.newest) return;
         const whole = JSON.stringify(this.whole());
         if (this.zoomed && whole !== this.zoomed && sight.shown) {
             sight.shown = null;
@@ -180,11 +188,12 @@ export class Panel {
         return last.utc_ms + Math.max(last.span_ms, now_ms - last.arrived_ms);
     }
 
-    private findLevels(now_ms: number): void {
-        if (!settings.automatic) this.levels = { low_db: settings.low_db, high_db: settings.high_db };
+    private findLevels(row: Row, now_ms: number): void {
+        const [low, high] = RANGES[isRatio(row.header.unit) ? "ratio" : "power"];
+        if (!settings.automatic) this.levels = { low_db: settings[low], high_db: settings[high] };
         else if (now_ms - this.levels_ms > LEVELS_EVERY_MS || !this.levels) {
             this.levels_ms = now_ms;
-            this.levels = automaticLevels(this.rows, settings.normalisation, this.levels);
+            this.levels = automaticLevels(this.rows, normalisationOf(row), this.levels);
         }
     }
 
@@ -231,10 +240,10 @@ export class Panel {
     }
 
     private clear(): void {
-        this.drawn = this.drawnAxis = "";
+        this.drawn = this.drawnAxis = this.drawnScale = "";
         for (const canvas of [this.times, this.above, this.below]) canvas.getContext("2d")!.clearRect(0, 0, canvas.width, canvas.height);
         this.lines.replaceChildren();
-        setText(this.readout, "");
+        for (const text of [this.readout, this.barLow, this.barHigh]) setText(text, "");
     }
 
     /** A margin's context, cleared, with its font set. */
@@ -386,12 +395,12 @@ export class Panel {
     }
 
     private noteOf(row: Row): string {
-        const { unit, flags } = row.header;
+        const { topic, unit, flags } = row.header;
         const warnings = flags.filter((flag) => flag !== "repeat");
-        const { restart } = this.options.record;
+        const { restart } = this.options.record();
         const begun = restart ? ` · new record at ${utcTime(restart.utc_ms)}Z: ${REASONS[restart.why]}` : "";
         const mean = (row.header.integrated ?? 1) > 1 ? ` · each row the mean of ${row.header.integrated} windows` : "";
-        return `${referenceOf(unit)}${mean}${begun}${warnings.length ? ` · ! ${warnings.join(", ")}` : ""}`;
+        return `${referenceOf(unit)}${ratioText(topic)}${mean}${begun}${warnings.length ? ` · ! ${warnings.join(", ")}` : ""}`;
     }
 
     private read(cursor: { x: number; utc_ms: number } | null): void {
@@ -498,25 +507,31 @@ function axisTitle(row: Row, frame: Frame, bearings: boolean): string {
         : "azimuth in the array frame, deg clockwise from forward";
 }
 
+/** A ratio is not normalised a second time. */
+function normalisationOf({ header }: Row): Normalisation {
+    return isRatio(header.unit) ? "none" : settings.normalisation;
+}
+
 function windowsText(rows: Row[]): string {
     const count = rows.reduce((sum, row) => sum + (row.header.integrated ?? 1), 0);
     return count > 1 ? `mean of ${count} windows` : `window ${rows[0].header.window}`;
 }
 
-/** The text for the cursor: bearing, time, absolute level. */
+/** The text for the cursor: bearing, time, absolute level or ratio. */
 export function describe(reading: Reading, bearings: boolean): string {
     const first = reading.rows[0];
     const time = `${utcTime(first && reading.rows.length === 1 ? first.utc_ms : reading.utc_ms, 1)}Z`;
     if (reading.missing === "all") return `${utcDate(reading.utc_ms)} ${time}  no data was received`;
     if (reading.column < 0) return "";
-    const { header, axis } = reading.rows[reading.rows.length - 1];
+    const row = reading.rows[reading.rows.length - 1];
+    const { header, axis } = row;
     const sides = bearings && hasTrue(header) ? bearingsOf(header, reading.angle).map((b) => formatBearing(b)) : [];
     const words = [
         `${reading.angle.toFixed(axis.unit === "deg" ? 2 : 1)} ${axis.unit ?? ""}`,
         sides.length ? `true ${sides.join(" | ")}` : "",
         levelText(reading.power, header.unit),
         time,
-        settings.normalisation === "none" || !(reading.power > 0) ? "" : `${reading.over_db.toFixed(1)} dB over background`,
+        normalisationOf(row) === "none" || !(reading.power > 0) ? "" : `${reading.over_db.toFixed(1)} dB over background`,
         windowsText(reading.rows),
         reading.missing === "some" ? "some missing" : "",
         (header.missing_share?.mean ?? 0) > 0 ? `${(100 * header.missing_share!.mean).toFixed(1)} % of samples missing` : "",

@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The user's choices, stored by the browser.
 import type { Frame } from "./columns.js";
+import type { Kind } from "./kinds.js";
 import type { Normalisation } from "./normalise.js";
 
 export interface Settings {
     view: string;
     panels: "both" | "cbf" | "mvdr";
+    kind: Kind; // of the records
     frame: Frame;
     normalisation: Normalisation;
     palette: string;
     automatic: boolean;
     low_db: number;
     high_db: number;
+    ratio_low_db: number;
+    ratio_high_db: number;
     span_s: number; // of the record's height
     marks: boolean;
     tracks: boolean; // drawn on the record
@@ -24,12 +28,15 @@ export interface Settings {
 const DEFAULTS: Settings = {
     view: "record",
     panels: "both",
+    kind: "power",
     frame: "array",
     normalisation: "none",
     palette: "viridis",
     automatic: true,
     low_db: 60,
     high_db: 90,
+    ratio_low_db: 0,
+    ratio_high_db: 15,
     span_s: 120,
     marks: true,
     tracks: true,
@@ -53,6 +60,20 @@ function load(): Settings {
 }
 
 export const settings = load();
+
+/** The settings of the colours' range by hand: powers and ratios have one each, because neither is of use for the
+ * other. */
+export const RANGES = { power: ["low_db", "high_db"], ratio: ["ratio_low_db", "ratio_high_db"] } as const;
+export type Scale = keyof typeof RANGES;
+
+export function recordScale(): Scale {
+    return settings.kind === "normalised" || settings.kind === "peaks" ? "ratio" : "power";
+}
+
+/** That of the chosen view. */
+export function shownScale(): Scale {
+    return settings.view === "lofar" || settings.view === "nearfield" ? "power" : recordScale();
+}
 
 /** Incremented with every choice. */
 export let choices = 0;

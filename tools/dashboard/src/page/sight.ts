@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // What the user looks at: the part of the record that is shown, and the cursor. All panels of a record share it.
 import type { Extent } from "./columns.js";
-import type { Row } from "./record.js";
+import type { Record, Row } from "./record.js";
 
 export interface Frozen {
     top_ms: number;
-    rows: Map<string, readonly Row[]>; // a copy of each record's rows, which keeps rows that are deleted meanwhile
+    rows: Map<Record, readonly Row[]>; // a copy of each record's rows, which keeps rows that are deleted meanwhile
 }
 
 export class Sight {

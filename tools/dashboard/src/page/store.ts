@@ -4,6 +4,7 @@ import type { RowHeader, SourceState, ToPage } from "../shared/frames.js";
 import type { Axis, Detection, Track } from "../shared/protocol.js";
 import { Contacts } from "./contacts.js";
 import type { Heading } from "./heading.js";
+import { RATIO_TOPICS } from "./kinds.js";
 import { MUSIC } from "./music.js";
 import { Losses, type Status } from "./status.js";
 import { makeAxis, Record, type Row, type RowAxis } from "./record.js";
@@ -53,6 +54,8 @@ export class Store {
     selected = 0;
     readonly cbf = new Record(600_000);
     readonly mvdr = new Record(600_000);
+    /** By topic: what the page may show in place of the power. They have rows only while it wants them. */
+    readonly ratios = new Map(RATIO_TOPICS.map((topic) => [topic, new Record(600_000)]));
     readonly lofar = new Record(600_000);
     readonly music = new Record(0); // only the newest row
     readonly contacts = new Contacts();
@@ -83,7 +86,12 @@ export class Store {
         return this.latest.get("status");
     }
 
-    /** The newest spectrum of either beamformer. */
+    /** All records over the azimuth. */
+    get spectra(): Record[] {
+        return [this.cbf, this.mvdr, ...this.ratios.values()];
+    }
+
+    /** The newest power spectrum of either beamformer. */
     get newest(): Row | undefined {
         const [a, b] = [this.cbf.last, this.mvdr.last];
         return !a || (b && b.arrived_ms > a.arrived_ms) ? b : a;
@@ -106,7 +114,7 @@ export class Store {
         this.version++;
         switch (frame.type) {
             case "hello":
-                for (const record of [this.cbf, this.mvdr, this.lofar]) record.keep_ms = 1000 * frame.history_s;
+                for (const record of [...this.spectra, this.lofar]) record.keep_ms = 1000 * frame.history_s;
                 this.axes.clear();
                 this.sources = frame.sources;
                 break;
@@ -132,7 +140,7 @@ export class Store {
     /** Another daemon: data of the previous one must not be taken for its data. */
     select(source: number): void {
         this.selected = source;
-        for (const record of [this.cbf, this.mvdr, this.lofar, this.music]) record.clear();
+        for (const record of [...this.spectra, this.lofar, this.music]) record.clear();
         this.contacts.clear();
         this.tracks.clear();
         this.marks.clear();
@@ -147,19 +155,20 @@ export class Store {
     }
 
     /** The spectra's rows stay: new ones replace equal ones, and a bridge that was restarted has fewer rows than this
-     * page. For topics that are sent only while shown, old rows are deleted. */
+     * page. For other topics that are sent only while shown, old rows are deleted. */
     private begin(topic: string): void {
         if (topic === "detections" || topic === "tracks") this.news[topic].repeat();
-        if (ALWAYS.includes(topic)) return;
+        if (ALWAYS.includes(topic) || this.ratios.has(topic)) return;
         this.latest.delete(topic);
         this.recordOf(topic)?.clear();
     }
 
-    private recordOf(topic: string): Record | null {
+    recordOf(topic: string): Record | null {
         if (topic === "cbf.azimuth") return this.cbf;
         if (topic === "mvdr.azimuth") return this.mvdr;
         if (topic === MUSIC) return this.music;
-        return topic === "cbf.lofar" || topic === "mvdr.spectrum" ? this.lofar : null;
+        if (topic === "cbf.lofar" || topic === "mvdr.spectrum") return this.lofar;
+        return this.ratios.get(topic) ?? null;
     }
 
     private takeRow(frame: Extract<ToPage, { type: "row" }>, data: Float32Array): void {
@@ -214,7 +223,7 @@ export class Store {
     private takeDetections(header: RowHeader, detections: Detection[], arrived_ms: number): void {
         const utc_ms = utcOf(header, arrived_ms);
         this.keepMarks(windowKey(header), utc_ms, { detections });
-        for (const record of [this.cbf, this.mvdr]) {
+        for (const record of this.spectra) {
             const row = record.find(header.run, header.window);
             if (row) row.marks = detections.filter((d) => row.header.topic.startsWith(d.source));
         }
@@ -232,7 +241,7 @@ export class Store {
         const utc_ms = utcOf(header, arrived_ms);
         const traces = tracesOf(tracks, header);
         this.keepMarks(windowKey(header), utc_ms, { traces });
-        for (const record of [this.cbf, this.mvdr]) {
+        for (const record of this.spectra) {
             const row = record.find(header.run, header.window);
             if (row) row.traces = traces;
         }

@@ -4,8 +4,9 @@ import { PALETTES } from "./colour.js";
 import { button, choice, element } from "./dom.js";
 import { duration } from "./format.js";
 import { SPANS_S, toggleHelp } from "./keys.js";
+import { KINDS, type Kind } from "./kinds.js";
 import { NORMALISATIONS, type Normalisation } from "./normalise.js";
-import { choose, settings, type Settings } from "./settings.js";
+import { choose, RANGES, settings, shownScale, type Scale, type Settings } from "./settings.js";
 import type { Sight } from "./sight.js";
 import type { View } from "./views/view.js";
 
@@ -43,9 +44,11 @@ export class Tabs {
     }
 
     private recordButtons(): HTMLElement {
+        const kinds = (Object.keys(KINDS) as Kind[]).map((kind): [string, string] => [kind, KINDS[kind].text]);
         const spans = SPANS_S.map((s): [string, string] => [String(s), duration(s).replace(/ 0 s$/, "")]);
         return element("span", { class: "group" }, [
             pick("beamformers (b)", "panels", [["both", "CBF, MVDR"], ["cbf", "CBF"], ["mvdr", "MVDR"]]),
+            pick("the records show (p)", "kind", kinds),
             pick("bearings (t)", "frame", [["array", "of the array"], ["true", "true"]]),
             choice("time in the record ([ ])", spans, String(settings.span_s), (v) => choose({ span_s: Number(v) })),
             this.pause(),
@@ -54,12 +57,15 @@ export class Tabs {
 
     private levelButtons(): HTMLElement {
         const kinds = (Object.keys(NORMALISATIONS) as Normalisation[]).map((k): [string, string] => [k, NORMALISATIONS[k]]);
+        const normalisation = pick("normalisation of power (n)", "normalisation", kinds);
+        normalisation.disabled = shownScale() === "ratio";
         const children: HTMLElement[] = [
-            pick("normalisation (n)", "normalisation", kinds),
+            normalisation,
             pick("colour map (c)", "palette", PALETTES.map((p): [string, string] => [p, p])),
             toggle("auto", "level range automatic (a)", "automatic"),
         ];
-        if (!settings.automatic) children.push(level("lowest level, dB", "low_db"), level("highest level, dB", "high_db"));
+        const [low, high] = RANGES[shownScale()];
+        if (!settings.automatic) children.push(level("lowest level, dB", low), level("highest level, dB", high));
         children.push(toggle("marks", "detections drawn (d)", "marks"), toggle("tracks", "tracks drawn (l)", "tracks"));
         return element("span", { class: "group" }, children);
     }
@@ -69,7 +75,7 @@ export class Tabs {
     }
 }
 
-function pick<K extends keyof Settings>(title: string, key: K, values: [string, string][]): HTMLElement {
+function pick<K extends keyof Settings>(title: string, key: K, values: [string, string][]): HTMLSelectElement {
     return choice(title, values, String(settings[key]), (value) => choose({ [key]: value } as Partial<Settings>));
 }
 
@@ -79,7 +85,7 @@ function toggle(text: string, title: string, key: "automatic" | "marks" | "track
     return made;
 }
 
-function level(title: string, key: "low_db" | "high_db"): HTMLElement {
+function level(title: string, key: (typeof RANGES)[Scale][number]): HTMLElement {
     const made = element("input", { type: "number", step: "1", title, "aria-label": title });
     made.value = String(settings[key]);
     made.onchange = () => {

@@ -70,7 +70,7 @@ export class Chain {
     private simulated = ["--wait"]; // options of the simulator
     private processes: ChildProcess[] = [];
     private contexts: BrowserContext[] = [];
-    private listener: Subscriber | null = null;
+    private listeners: Subscriber[] = [];
 
     static async start(options: ChainOptions = {}): Promise<Chain> {
         const chain = new Chain();
@@ -182,7 +182,7 @@ export class Chain {
         const socket = new Subscriber({ linger: 0 });
         socket.connect(this.endpoint);
         socket.subscribe(...topics);
-        this.listener = socket;
+        this.listeners.push(socket);
         void (async () => {
             try {
                 for await (const parts of socket) {
@@ -197,7 +197,7 @@ export class Chain {
     }
 
     async stop(): Promise<void> {
-        this.listener?.close();
+        this.listeners.forEach((socket) => socket.close());
         await Promise.all(this.contexts.map((context) => context.close()));
         const ended = this.processes.filter((p) => p.exitCode === null && p.signalCode === null);
         const gone = ended.map((p) => new Promise((done) => p.once("exit", done)));

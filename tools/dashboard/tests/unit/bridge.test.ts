@@ -9,7 +9,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 import type { WebSocket } from "ws";
-import { curveKeyPair, Publisher } from "zeromq";
+import { curveKeyPair, Publisher, XPublisher } from "zeromq";
 import { Access, isLoopback } from "../../src/bridge/access.js";
 import { parseCertificate, type Keys } from "../../src/bridge/certificate.js";
 import { AxesTable } from "../../src/bridge/axes.js";
@@ -283,6 +283,44 @@ test("a source speaks CURVE to a daemon that wants it", async () => {
         encrypted.close();
         clear.close();
         daemon.close();
+    }
+});
+
+test("ratios are subscribed to while a page wants them, and no longer; their rows end with that", async () => {
+    const daemon = new XPublisher({ linger: 0 });
+    await daemon.bind("tcp://127.0.0.1:*");
+    const subscribed = new Set<string>();
+    const hear = async () => {
+        for await (const [frame] of daemon) subscribed[frame[0] ? "add" : "delete"](String(frame.subarray(1)));
+    };
+    const hearing = hear().catch(() => undefined); // ends when the socket is closed
+    const source = new Source({ name: "", endpoint: daemon.lastEndpoint!, history_ms: 60_000, keys: null }, () => undefined);
+    const until = async (holds: () => boolean) => {
+        for (let i = 0; i < 600 && !holds(); i++) await new Promise((done) => setTimeout(done, 50));
+        assert.ok(holds(), [...subscribed].join());
+    };
+    const ratios = ["cbf.normalised", "cbf.sped", "mvdr.normalised"];
+    const wanted = () => ratios.filter((topic) => subscribed.has(topic)).join();
+    const history = source.histories.get("cbf.sped")!;
+    const [, head, body] = recorded("cbf.azimuth");
+    try {
+        await until(() => subscribed.has("cbf.azimuth"));
+        assert.equal(wanted(), "");
+        for (let page = 0; page < 2; page++) source.want("cbf.sped");
+        await until(() => wanted() === "cbf.sped");
+        for (let i = 0; i < 3; i++) await daemon.send(["cbf.sped", String(head).replace('"cbf.azimuth"', '"cbf.sped"'), body]);
+        await until(() => history.next - history.first === 3);
+        source.release("cbf.sped");
+        source.want("mvdr.normalised");
+        await until(() => wanted() === "cbf.sped,mvdr.normalised");
+        assert.equal(history.next - history.first, 3, "the other page wants them");
+        source.release("cbf.sped");
+        await until(() => wanted() === "mvdr.normalised");
+        assert.equal(history.next - history.first, 0);
+    } finally {
+        source.close();
+        daemon.close();
+        await hearing;
     }
 });
 

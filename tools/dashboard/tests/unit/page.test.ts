@@ -8,11 +8,13 @@ import { FAULT_COLOURS, MASKED, shades, WELL } from "../../src/page/colour.js";
 import { columnsOf, placesOf, wholeExtent } from "../../src/page/columns.js";
 import { Contacts, fused, sourcesOf } from "../../src/page/contacts.js";
 import { fixed, latency, levelText, ticks, timeTicks } from "../../src/page/format.js";
+import { KINDS, RATIO_TOPICS, ratioText, topicOf, type Kind } from "../../src/page/kinds.js";
 import { headingText, withHeading } from "../../src/page/heading.js";
 import { fitArray, placeIn } from "../../src/page/arrayfit.js";
 import { levelsOf, modesShown } from "../../src/page/modes.js";
 import { MUSIC, musicLimits, musicText } from "../../src/page/music.js";
 import { describe } from "../../src/page/panel.js";
+import { choose } from "../../src/page/settings.js";
 import { elementStates, FAULTS, Losses, type Status } from "../../src/page/status.js";
 import { automaticLevels } from "../../src/page/levels.js";
 import { background } from "../../src/page/normalise.js";
@@ -224,6 +226,59 @@ test("a power of zero has no level", () => {
     const silent = { ...row(0, 0), data: new Float32Array(3), header: { ...row(0, 0).header, unit: "uPa^2", bearing_kind: "cone", heading_deg: null } } as Row;
     const reading = { utc_ms: 0, angle: 1, column: 1, power: 0, over_db: 0, rows: [silent], missing: "nothing" } as const;
     assert.match(describe({ ...reading, rows: [silent] }, true), /^1\.00 deg {2}· {2}no power {2}·/);
+});
+
+test("a ratio is dB without a reference, and is not normalised again", () => {
+    assert.deepEqual([levelText(0, "1"), levelText(100, "1")], ["zero", "20.00 dB"]);
+    const read = (topic: string, unit: string, power: number) => {
+        const made = row(0, 0);
+        const rows = [{ ...made, header: { ...made.header, topic, unit, bearing_kind: "cone", heading_deg: null } as RowHeader }];
+        return describe({ utc_ms: 0, angle: 1, column: 1, power, over_db: 3, rows, missing: "nothing" }, true).split("  ·  ").slice(1);
+    };
+    choose({ normalisation: "s2pm" });
+    assert.deepEqual(read("cbf.normalised", "1", 10), ["10.00 dB", "00:00:00.0Z", "window 0"]);
+    assert.deepEqual(read("cbf.sped", "1", 0), ["zero", "00:00:00.0Z", "window 0"]);
+    assert.deepEqual(read("cbf.azimuth", "uPa^2", 10), ["10.00 dB re 1 µPa²", "00:00:00.0Z", "3.0 dB over background", "window 0"]);
+    choose({ normalisation: "none" });
+    assert.deepEqual(["cbf.azimuth", "mvdr.normalised", "cbf.sped"].map(ratioText), ["", " over the noise around", ", peaks of each frequency"]);
+});
+
+test("each kind has its topics, and what a page does not know is power", () => {
+    const topics = (kind: string) => (["cbf", "mvdr"] as const).map((of) => topicOf(of, kind as Kind));
+    assert.deepEqual(Object.keys(KINDS).map(topics),
+        [["cbf.azimuth", "mvdr.azimuth"], ["cbf.normalised", "mvdr.normalised"], ["cbf.sped", "mvdr.normalised"]]);
+    assert.deepEqual(topics("a kind of another version"), ["cbf.azimuth", "mvdr.azimuth"]);
+    const shown = [...new Set(Object.keys(KINDS).flatMap(topics))].filter((topic) => !topic.endsWith(".azimuth"));
+    assert.deepEqual(shown.sort(), [...RATIO_TOPICS].sort());
+});
+
+test("ratios have their window's detections and tracks, stay while the bridge connects again, and are not the newest spectrum", () => {
+    const store = storeWithAxis();
+    const send = (topic: string, sample: number, change: object = {}) =>
+        store.take(frameOf(topic, sample, change), topic.includes(".") ? Float32Array.of(1, 2, 3) : new Float32Array(0));
+    const marks = { detections: [detection(60, { source: "cbf" }), detection(61)], tracks: [track(4, 70, [110])] };
+    for (const sample of [100, 200]) {
+        const tell = () => ["detections", "tracks"].forEach((topic) => send(topic, sample, marks));
+        if (sample === 100) tell();
+        for (const topic of ["cbf.azimuth", "mvdr.azimuth", ...RATIO_TOPICS]) send(topic, sample);
+        if (sample === 200) tell();
+    }
+    for (const topic of RATIO_TOPICS) {
+        const { rows } = store.recordOf(topic)!;
+        const places = topic.startsWith("cbf") ? [60] : [61];
+        assert.deepEqual(rows.map((r) => [r.marks.map((d) => d.az_deg), runsOf(r.traces, null, "array", null).map((run) => run.to)]),
+            [[places, [70]], [places, [70]]], topic);
+    }
+    send("cbf.normalised", 300);
+    assert.equal(store.newest!.utc_ms, 200, "data are as old as the power");
+    for (const topic of ["cbf.azimuth", "cbf.normalised"]) store.take({ type: "begin", source: 0, topic }, new Float32Array(0));
+    send("cbf.normalised", 200);
+    send("cbf.normalised", 400);
+    assert.deepEqual(store.recordOf("cbf.normalised")!.rows.map((r) => r.utc_ms), [100, 200, 400]);
+    store.take({ type: "hello", version: "", history_s: 1, sources: [] }, new Float32Array(0));
+    assert.ok(store.spectra.every(({ keep_ms }) => keep_ms === 1000), "as long as the bridge keeps them");
+    store.select(1);
+    assert.ok(store.spectra.every(({ rows }) => rows.length === 0), "another daemon");
 });
 
 test("no two states of an element have nearly the same colour", () => {

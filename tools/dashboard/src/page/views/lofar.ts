@@ -24,7 +24,7 @@ export class LofarView implements View {
         this.panel = new Panel({
             name: "lofar",
             title: "Lofargram",
-            record: context.store.lofar,
+            record: () => context.store.lofar,
             sight,
             bearings: false,
             picked: () => undefined,
