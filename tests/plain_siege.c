@@ -929,13 +929,28 @@ static void end_attack(const struct visit *v, const pid_t *child) {
     }
 }
 
-/* On a busy machine an attacker may not have connected within the frames of an attack. Each look is
- * a connection of its own. */
+/* A reader of the status that has joined before the attack: while very many addresses attack, new
+ * readers may have to wait (docs/threats.md). */
+static subscriber status_reader(struct siege *s) {
+    subscriber status = reader_of(s, "status");
+    message m;
+    if (!receive_until(&status, "status", "uptime_s", 0, PATIENCE_MS, &m))
+        die(s, "no status before an attack");
+    message_free(&m);
+    return status;
+}
+
+/* On a busy machine an attacker may not have connected within the frames of an attack. */
 static void await_attackers(struct siege *s, const struct visit *v, const struct stand *before,
-                            subscriber *reader, struct watch_kept *kept) {
-    for (int look = 1; look <= PATIENCE_MS / 1000; look++) {
-        const int due = kept->joined + v->processes + look;
-        if (number_now(s, "output.peers.accepted") >= before->accepted + due)
+                            subscriber *status, subscriber *reader, struct watch_kept *kept) {
+    double accepted = 0;
+    message m;
+    for (int look = 0; look < PATIENCE_MS / 1000; look++) {
+        while (receive(status, &m, 0)) {
+            accepted = header_number(m.head, "output.peers.accepted");
+            message_free(&m);
+        }
+        if (accepted >= before->accepted + kept->joined + v->processes)
             return;
         keep_watch(s, reader, 32, kept);
     }
@@ -949,13 +964,13 @@ static void besiege_readers(struct siege *s, const struct visit *v, int frames, 
     pid_t child[PROCESSES_MOST];
     struct stand before;
     struct watch_kept kept = {.newcomers = !stop && leaves_room(s, v)};
-    subscriber reader = served_reader(s, &before);
+    subscriber status = status_reader(s), reader = served_reader(s, &before);
     attack(s, v, child);
     keep_watch(s, &reader, frames, &kept);
     if (stop)
         stop_and_start(s);
     else
-        await_attackers(s, v, &before, &reader, &kept);
+        await_attackers(s, v, &before, &status, &reader, &kept);
     end_attack(v, child);
     if (!stop) { /* the held connections all end at once */
         keep_watch(s, &reader, frames, &kept);
@@ -963,6 +978,7 @@ static void besiege_readers(struct siege *s, const struct visit *v, int frames, 
     }
     if (!process_running(s->daemon))
         die(s, "the daemon is gone");
+    unsubscribe(&status);
     unsubscribe(&reader);
     if (!stop)
         judge(s, v, before, &kept);
