@@ -607,6 +607,8 @@ static const struct {
     {SMALL "dft: {window: han}\n", ":5:15: error: dft.window", "hann, rectangular, hamming"},
     {SMALL "dft: {mean_removal: yes}\n", ":5:21: error: dft.mean_removal", "true or false"},
     {SMALL "detections: {most: 65}\n", ":5:20: error: detections.most", "1 to 64"},
+    {SMALL "normalised: {method: median}\n", ":5:22: error: normalised.method",
+     "two_pass, three_pass, five_pass, order_truncate_average"},
     {SMALL "output: {topics: [cbf.azimuth, cbf]}\n", ":5:32: error: output.topics", "status"},
     {SMALL "output: {topics: []}\n", ":5:18: error: output.topics", ""},
     {SMALL "ingest: {threads: 0}\n", ":5:19: error: ingest.threads", "1 to 64"},

@@ -152,6 +152,7 @@ static const struct trial {
     {OPT_DETECT_SEPARATION, "3", {{0}}},
     {OPT_DETECT_MARGIN, "2", {{0}}},
     {OPT_DETECT_MOST, "3", {{0}}},
+    {OPT_NORMALISER, "two_pass", {{0}}},
     {OPT_BEAM_AZ, "[30]", {{0}}},
     {OPT_BEAM_BEARING, "[]", {{0}}},
     {OPT_BEAM_RANGE, "100", {{0}}},

@@ -51,6 +51,7 @@ typedef struct topic {
     int64_t window;
     float value[LOOKS];
     double first_deg, last_deg;
+    char version[72]; /* of the configuration */
     char head[16384];
 } topic;
 
@@ -58,6 +59,8 @@ typedef struct reader {
     uint32_t wants;
     const char *change[2]; /* path and value of a live change in the middle; NULL: none */
     bool circle;
+    sonar_normalise_method method, changed_method;
+    char version[72];       /* of the configuration at the start */
     double averages[KINDS]; /* 0: do not compare */
     double beam_deg[KINDS], changed_beam_deg[KINDS];
     topic of[KINDS], over[KINDS];
@@ -77,6 +80,8 @@ static void keep(topic *t, const char *header, const void *data, size_t bytes) {
     cr_assert_eq(bytes, sizeof t->value);
     t->messages++;
     t->window = (int64_t)cJSON_GetNumberValue(cJSON_GetObjectItem(head, "window"));
+    snprintf(t->version, sizeof t->version, "%s",
+             cJSON_GetStringValue(cJSON_GetObjectItem(head, "config_version")));
     t->first_deg = cJSON_GetNumberValue(cJSON_GetArrayItem(values, 0));
     t->last_deg = cJSON_GetNumberValue(cJSON_GetArrayItem(values, LOOKS - 1));
     memcpy(t->value, data, bytes);
@@ -87,7 +92,7 @@ static void keep(topic *t, const char *header, const void *data, size_t bytes) {
 /* Of the angles that the header tells, evenly spaced. */
 static void compare(reader *r, int kind) {
     const topic *power = &r->of[kind], *made = &r->over[kind];
-    const bool changed = r->change[0] && made->last_deg < 180;
+    const bool changed = strcmp(made->version, r->version) != 0;
     const double beam_deg = changed ? r->changed_beam_deg[kind] : r->beam_deg[kind];
     double at[LOOKS], expected[LOOKS];
     for (size_t i = 0; i < LOOKS; i++) {
@@ -95,7 +100,8 @@ static void compare(reader *r, int kind) {
             made->first_deg + (made->last_deg - made->first_deg) * (double)i / (LOOKS - 1);
         at[i] = r->circle ? deg / beam_deg : -cos(deg * M_PI / 180) / (beam_deg * M_PI / 180);
     }
-    const sonar_normalise_spec spec = {.directions = LOOKS,
+    const sonar_normalise_spec spec = {.method = changed ? r->changed_method : r->method,
+                                       .directions = LOOKS,
                                        .at_beams = at,
                                        .turn_beams = r->circle ? 360 / beam_deg : 0,
                                        .gap_beams = 1.5,
@@ -173,6 +179,7 @@ enum { SHIPS = 1, LOSSY = 2 };
 static void run(const char *text, reader *reader, uint32_t frames, int how) {
     const sonar_output_tap tap = {.ctx = reader, .wanted = wanted, .take = take};
     fed fed = fed_open("normalised", text, &tap);
+    snprintf(reader->version, sizeof reader->version, "%s", fed.config->version);
     sea sea = fed_sea(&fed, how & SHIPS ? 2 : 0);
     reader->beam_deg[CBF] = fed.config->cbf_scan.beam_width_deg;
     reader->beam_deg[MVDR] = fed.config->mvdr_scan.beam_width_deg;
@@ -193,22 +200,34 @@ static const uint32_t ALL = SONAR_WANT(SONAR_CBF_AZIMUTH) | SONAR_WANT(SONAR_CBF
 
 /* ---- what it says ---------------------------------------------------------------------------- */
 
+/* The text with this method. */
+static const char *with_method(const char *text, sonar_normalise_method method) {
+    static const char *const word[] = {
+        SONAR_NORMALISE_METHODS(SONAR_NORMALISE_WORD, SONAR_NORMALISE_COMMA)};
+    static char whole[2048];
+    snprintf(whole, sizeof whole, "%snormalised: {method: %s}\n", text, word[method]);
+    return whole;
+}
+
 Test(normalised_topic, is_the_definition_of_the_published_spectrum) {
-    static reader r = {.wants = ALL};
-    r.averages[CBF] = cbf_averages();
-    run(TEXT, &r, 2 * WINDOWS, SHIPS);
-    cr_expect_eq(r.compared[CBF], WINDOWS);
-    cr_expect_eq(r.over[MVDR].messages, WINDOWS);
-    cr_expect_lt(r.empty[MVDR], WINDOWS / 2);
-    static reader circle = {.wants = ALL, .circle = true};
-    circle.averages[CBF] = cbf_averages();
-    run(TEXT_CIRCLE, &circle, 2 * WINDOWS, SHIPS);
-    cr_expect_eq(circle.compared[CBF], WINDOWS);
+    for (unsigned m = 0; m < SONAR_NORMALISERS; m++) {
+        static reader r, circle;
+        r = (reader){.wants = ALL, .method = (sonar_normalise_method)m};
+        r.averages[CBF] = cbf_averages();
+        run(with_method(TEXT, r.method), &r, 2 * WINDOWS, SHIPS);
+        cr_expect_eq(r.compared[CBF], WINDOWS);
+        cr_expect_eq(r.over[MVDR].messages, WINDOWS);
+        cr_expect_lt(r.empty[MVDR], WINDOWS / 2);
+        circle = (reader){.wants = ALL, .circle = true, .method = r.method};
+        circle.averages[CBF] = cbf_averages();
+        run(with_method(TEXT_CIRCLE, r.method), &circle, 2 * WINDOWS, SHIPS);
+        cr_expect_eq(circle.compared[CBF], WINDOWS);
+    }
 }
 
 /* Samples that are missing change the spectrum, and the ratio follows. */
 Test(normalised_topic, losses_change_it_as_they_change_the_spectrum) {
-    static reader r = {.wants = ALL};
+    static reader r = {.wants = ALL, .method = SONAR_FIVE_PASS};
     r.averages[CBF] = cbf_averages();
     run(TEXT, &r, 4 * WINDOWS, SHIPS | LOSSY);
     cr_expect_eq(r.compared[CBF], r.of[CBF].messages);
@@ -217,35 +236,38 @@ Test(normalised_topic, losses_change_it_as_they_change_the_spectrum) {
               r.of[CBF].messages);
 }
 
-/* Of 4000 windows with 26 independent powers each, the standard error is 0.014 dB; MVDR's windows
+/* Of 2000 windows with 26 independent powers each, the standard error is 0.02 dB; MVDR's windows
  * share their snapshots with 8 others. */
-static void expect_0_db(reader *r, const char *text) {
-    enum { MANY = 4000 };
-    run(text, r, 2 * MANY, 0);
+static void expect_0_db(const char *text, sonar_normalise_method method) {
+    enum { MANY = 2000 };
+    static reader ratios;
+    reader *r = &ratios;
+    *r = (reader){.wants = SONAR_WANT(SONAR_CBF_NORMALISED) | SONAR_WANT(SONAR_MVDR_NORMALISED)};
+    run(with_method(text, method), r, 2 * MANY, 0);
     for (int kind = 0; kind < KINDS; kind++) {
         const double count = (double)(r->over[kind].messages - r->empty[kind]);
         double worst = 0, all = 0;
         cr_assert_gt(count, 0.9 * MANY);
         for (size_t i = 0; i < LOOKS; i++) {
             const double db = 10 * log10(r->sum[kind][i] / count);
-            cr_expect(fabs(db) < 0.1, "%s, %zu: %.3f dB", kind ? "MVDR" : "CBF", i, db);
+            cr_expect(fabs(db) < 0.1, "method %d, %s, %zu: %.3f dB", (int)method,
+                      kind ? "MVDR" : "CBF", i, db);
             worst = fmax(worst, fabs(db)), all += db / LOOKS;
         }
-        cr_log_info("%s: %.3f dB, at most %.3f", kind ? "MVDR" : "CBF", all, worst);
+        cr_log_info("method %d, %s: %.3f dB, at most %.3f", (int)method, kind ? "MVDR" : "CBF", all,
+                    worst);
     }
 }
 
 /* Without detections, whose part of the work it shares. */
 Test(normalised_topic, noise_reads_0_db_at_each_angle_of_a_line, NUMERICAL) {
-    static reader r = {.wants =
-                           SONAR_WANT(SONAR_CBF_NORMALISED) | SONAR_WANT(SONAR_MVDR_NORMALISED)};
-    expect_0_db(&r, TEXT_QUIET);
+    for (unsigned m = 0; m < SONAR_NORMALISERS; m++)
+        expect_0_db(TEXT_QUIET, (sonar_normalise_method)m);
 }
 
 Test(normalised_topic, noise_reads_0_db_at_each_angle_of_a_circle, NUMERICAL) {
-    static reader r = {.wants =
-                           SONAR_WANT(SONAR_CBF_NORMALISED) | SONAR_WANT(SONAR_MVDR_NORMALISED)};
-    expect_0_db(&r, TEXT_CIRCLE);
+    for (unsigned m = 0; m < SONAR_NORMALISERS; m++)
+        expect_0_db(TEXT_CIRCLE, (sonar_normalise_method)m);
 }
 
 Test(normalised_topic, header_says_what_it_is) {
@@ -290,15 +312,27 @@ Test(normalised_topic, ships_stand_out) {
 
 /* ---- when it is made ------------------------------------------------------------------------- */
 
-/* Another scan, and other widths of beams, from the window on that has the change. */
+static void expect_followed(reader *r) {
+    r->averages[CBF] = cbf_averages();
+    run(TEXT, r, 2 * WINDOWS, SHIPS);
+    cr_expect_eq(r->compared[CBF], WINDOWS);
+    cr_expect(r->changed[CBF] > WINDOWS / 4 && r->changed[CBF] < 3 * WINDOWS / 4, "%zu",
+              r->changed[CBF]);
+}
+
+/* Another scan, other widths of beams, or another method, from the window on that has the change.
+ */
 Test(normalised_topic, follows_live_changes) {
     static reader scan = {.wants = ALL,
-                          .change = {"cbf.scan", "{start_deg: 0, stop_deg: 90, step_deg: 0.5}"}};
-    scan.averages[CBF] = cbf_averages();
-    run(TEXT, &scan, 2 * WINDOWS, SHIPS);
-    cr_expect_eq(scan.compared[CBF], WINDOWS);
-    cr_expect(scan.changed[CBF] > WINDOWS / 4 && scan.changed[CBF] < 3 * WINDOWS / 4, "%zu",
-              scan.changed[CBF]);
+                          .method = SONAR_FIVE_PASS,
+                          .changed_method = SONAR_FIVE_PASS,
+                          .change = {"cbf.scan", "{start_deg: 0, stop_deg: 90, step_deg: 0.5}"}},
+                  method = {.wants = ALL,
+                            .method = SONAR_FIVE_PASS,
+                            .changed_method = SONAR_ORDER_TRUNCATE_AVERAGE,
+                            .change = {"normalised.method", "order_truncate_average"}};
+    expect_followed(&scan);
+    expect_followed(&method);
 }
 
 /* Nothing is made without a subscriber, and spectra do not depend on it. */

@@ -168,6 +168,7 @@ Test(options, what_is_printed_is_read_into_the_same_members) {
              "ingest: {socket: sub, overload: block, queue_windows: 9, max_skew_ms: 12.5,"
              " threads: 2, max_message_bytes: 4294967296}\n"
              "detections: {enabled: false, most: 3, threshold_db: 4.5}\n"
+             "normalised: {method: order_truncate_average}\n"
              "runtime: {backend: cpu, threads: 3, cpu_ingest: 1, log_level: debug,"
              " on_gpu_failure: exit, state_dir: /tmp/a b}\n",
         LINE "}\ncbf: {band_hz: [100, 1000], shading: {chebyshev: {sidelobe_db: 31}}}\n"

@@ -15,6 +15,7 @@
 #include "sonar/sonar.h"
 
 #include "analysis/beam/beam.h"
+#include "analysis/normalise/normalise.h"
 #include "cbf/cbf.h"
 #include "manifold/manifold.h"
 #include "status/specs.h"
@@ -126,6 +127,8 @@ typedef struct sonar_config {
     bool detect_enabled;
     double detect_threshold_db, detect_min_separation_deg, detect_range_margin_db;
     size_t detect_most;
+
+    sonar_normalise_method normaliser; /* of both spectra */
 
     /* beams with a time series; their number: specs.beams */
     sonar_beam_look beam[SONAR_BEAMS_MOST];

@@ -476,6 +476,16 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
          .fallback = "16",
          .help = "Largest number of peaks published per spectrum. The strongest come first."},
 
+    [OPT_NORMALISER] =
+        {"normalised.method", LIVE, AT(normaliser),
+         CHOICE(SONAR_NORMALISE_METHODS(SONAR_NORMALISE_WORD, SONAR_NORMALISE_COMMA)),
+         .fallback = "five_pass",
+         .help = "How cbf.normalised and mvdr.normalised estimate the noise around each direction "
+                 "(docs/normalised.md). two_pass, three_pass, five_pass: by as many means, between "
+                 "which what exceeds them by more than noise would is clipped. "
+                 "order_truncate_average: by the mean of what does not exceed the median by more "
+                 "than noise would."},
+
     [OPT_BEAM_AZ] = {"beam.az_deg", LIVE, .type = SONAR_TYPE_REALS, .unit = "deg", .low = -360,
                      .high = 360, .most = SONAR_BEAMS_MOST, .fallback = "[]",
                      .help = "Beams whose time series beam.audio has, as angles of the CBF's scan. "

@@ -3,17 +3,18 @@
 #include "pipeline/internal.h"
 
 /* A scan that is too short to have noise beside each direction leaves NULL. */
-static sonar_code make(const sonar_scan *scan, sonar_normalise **made, sonar_error *err) {
-    const sonar_code code = sonar_normalise_create_for(scan, made, err);
+static sonar_code make(const sonar_config *c, const sonar_scan *scan, sonar_normalise **made,
+                       sonar_error *err) {
+    const sonar_code code = sonar_normalise_create_for(scan, c->normaliser, made, err);
     return code == SONAR_EINVAL ? SONAR_OK : code;
 }
 
 sonar_code sonar_normalised_plan(const sonar_config *c, struct plan *plan, sonar_error *err) {
     sonar_code code = SONAR_OK;
     if (c->output_topics & SONAR_WANT(SONAR_CBF_NORMALISED))
-        code = make(&c->cbf_scan, &plan->normalise[SONAR_FROM_CBF], err);
+        code = make(c, &c->cbf_scan, &plan->normalise[SONAR_FROM_CBF], err);
     if (!code && c->specs.mvdr_enabled && c->output_topics & SONAR_WANT(SONAR_MVDR_NORMALISED))
-        code = make(&c->mvdr_scan, &plan->normalise[SONAR_FROM_MVDR], err);
+        code = make(c, &c->mvdr_scan, &plan->normalise[SONAR_FROM_MVDR], err);
     return code;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The normaliser by its definition, in double precision, without extension or running sums. */
+/* The normalisers by their definitions, in double precision, without extension or running sums. */
 #ifndef TEST_NORMALISE_ORACLE_H
 #define TEST_NORMALISE_ORACLE_H
 

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* One spectrum over the noise around each direction: on the processor, whatever the backend is. */
+/* One spectrum over the noise around each direction, by each method: on the processor, whatever the
+ * backend is. */
 #include <math.h>
 #include <stdlib.h>
 
 #include "analysis/normalise/normalise.h"
 #include "core/random.h"
 #include "stages.h"
+
+#define STAGE(constant, word, ...) "normalise." word
 
 typedef struct rig {
     sonar_normalise *normalise;
@@ -20,7 +23,7 @@ static sonar_code run(void *ctx, sonar_error *err) {
 }
 
 /* A circle with three directions in a beam, or 16 beams. */
-static sonar_code make(size_t directions, rig *r, sonar_error *err) {
+static sonar_code make(size_t directions, sonar_normalise_method method, rig *r, sonar_error *err) {
     uint64_t seed = 1;
     double *az_deg = sonar_alloc(directions, sizeof *az_deg);
     r->power = sonar_alloc(directions, sizeof *r->power);
@@ -38,22 +41,31 @@ static sonar_code make(size_t directions, rig *r, sonar_error *err) {
                              .wraps = true,
                              .beam_width_deg = fmin(3 * step_deg, 22.5)};
     if (!code)
-        code = sonar_normalise_create_for(&scan, &r->normalise, err);
+        code = sonar_normalise_create_for(&scan, method, &r->normalise, err);
     free(az_deg);
     return code;
 }
 
-sonar_code bench_run_normalise(const bench_scene *s, bench_report *report, sonar_error *err) {
+/* A pass is 12 operations a direction; a median and a mean of 48 directions, 4 for each. */
+static double flop(sonar_normalise_method method) {
+    static const int clips[] = {
+        SONAR_NORMALISE_METHODS(SONAR_NORMALISE_CLIPS, SONAR_NORMALISE_COMMA)};
+    return 6 + (clips[method] ? 12 * (clips[method] + 1) : 4 * 48);
+}
+
+static sonar_code time_method(const bench_scene *s, sonar_normalise_method method,
+                              bench_report *report, sonar_error *err) {
+    static const char *const stage[] = {SONAR_NORMALISE_METHODS(STAGE, SONAR_NORMALISE_COMMA)};
     rig r = {0};
     bench_result result = {.of = s->c,
                            .backend = "cpu",
-                           .stage = "normalise",
+                           .stage = stage[method],
                            .implementation = "cpu",
-                           .flop = 66 * (double)s->c->angles,
+                           .flop = flop(method) * (double)s->c->angles,
                            .bytes = 8 * (double)s->c->angles,
                            .error_db = NAN,
                            .sweeps = NAN};
-    sonar_code code = make(s->c->angles, &r, err);
+    sonar_code code = make(s->c->angles, method, &r, err);
     if (!code)
         code = bench_measure(&r, run, NULL, &s->site->effort, &result.time, err);
     if (!code)
@@ -61,5 +73,12 @@ sonar_code bench_run_normalise(const bench_scene *s, bench_report *report, sonar
     sonar_normalise_destroy(r.normalise);
     free(r.power);
     free(r.ratio);
+    return code;
+}
+
+sonar_code bench_run_normalise(const bench_scene *s, bench_report *report, sonar_error *err) {
+    sonar_code code = SONAR_OK;
+    for (unsigned m = 0; m < SONAR_NORMALISERS && !code; m++)
+        code = time_method(s, (sonar_normalise_method)m, report, err);
     return code;
 }

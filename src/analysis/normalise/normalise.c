@@ -8,12 +8,10 @@
 #include "core/arena.h"
 #include "core/core.h"
 
-/* Standard deviations above the mean at which noise is clipped. */
+/* Standard deviations of noise above its mean up to which a power counts as noise. */
 static const double clip_sigma = 3;
-/* Number of clips. Near the end of a line the windows of a source contain its own mirror image, and
- * the source is clipped to a mean that includes it. Each further clip removes another part of
- * it. */
-enum { CLIPS = 4 };
+static const int clips_of[SONAR_NORMALISERS] = {
+    SONAR_NORMALISE_METHODS(SONAR_NORMALISE_CLIPS, SONAR_NORMALISE_COMMA)};
 
 /* The two windows of a direction, as ranges [from, to) of the extended directions. */
 struct windows {
@@ -24,6 +22,7 @@ struct windows {
 /* The directions are extended beyond the ends, as far as the windows reach: on a circle by the
  * directions at the other end, on a line by the mirror image. */
 struct sonar_normalise {
+    sonar_normalise_method method;
     size_t directions, extended, before;
     double *variance;     /* [directions] variance of the mean, as a share of one power's */
     size_t *source;       /* [extended] the direction of each */
@@ -31,6 +30,7 @@ struct sonar_normalise {
     double *width;        /* [extended] width in beam widths, the weight in a mean */
     double *sum;          /* [extended + 1] scratch */
     double *kept, *mean;  /* [directions] scratch */
+    float *order;         /* [extended] scratch */
     struct windows *side; /* [directions] */
 };
 
@@ -40,9 +40,14 @@ double sonar_normalise_clip(double averages) {
     return pow(1 - v + clip_sigma * sqrt(v), 3);
 }
 
+static double median_of_noise(double averages) {
+    return pow(1 - 1 / (9 * averages), 3);
+}
+
 /* E[x; x <= r] + P(x > r) for a gamma variable x of mean 1 and shape a. By the recurrence of the
- * incomplete gamma function only the term (a r)^a exp(-a r) / gamma(a + 1) remains. Gamma is
- * computed by Stirling's series, within 0.3 %; lgamma is not thread-safe. */
+ * incomplete gamma function only the term (a r)^a exp(-a r) / gamma(a + 1) remains. Truncated noise
+ * has that term divided by P(x <= r), which is nearly 1. Gamma is computed by Stirling's series,
+ * within 0.3 %; lgamma is not thread-safe. */
 double sonar_normalise_bias(double averages) {
     const double a = averages, r = sonar_normalise_clip(a);
     const double stirling = sqrt(2 * M_PI * a) * (1 + 1 / (12 * a) + 1 / (288 * a * a));
@@ -50,7 +55,8 @@ double sonar_normalise_bias(double averages) {
 }
 
 static bool valid(const sonar_normalise_spec *s) {
-    bool ok = s->directions >= 2 && s->gap_beams >= 1.5 && s->window_beams > 0 &&
+    bool ok = (unsigned)s->method < SONAR_NORMALISERS && s->directions >= 2 &&
+              s->gap_beams >= 1.5 && s->window_beams > 0 &&
               isfinite(s->gap_beams + s->window_beams) && s->turn_beams >= 0;
     for (size_t i = 1; ok && i < s->directions; i++)
         ok = s->at_beams[i] > s->at_beams[i - 1] && isfinite(s->at_beams[i]);
@@ -67,6 +73,7 @@ static bool lay_out(sonar_normalise *n, sonar_arena_pass pass) {
     SONAR_ARENA(&arena, n->sum, n->extended + 1);
     SONAR_ARENA(&arena, n->kept, n->directions);
     SONAR_ARENA(&arena, n->mean, n->directions);
+    SONAR_ARENA(&arena, n->order, n->extended);
     SONAR_ARENA(&arena, n->side, n->directions);
     SONAR_ARENA(&arena, n->variance, n->directions);
     return !arena.failed;
@@ -201,6 +208,7 @@ sonar_code sonar_normalise_create(const sonar_normalise_spec *spec, sonar_normal
     sonar_normalise *n = sonar_alloc(1, sizeof *n);
     if (!n)
         return sonar_fail(err, SONAR_ENOMEM, "normalise", "no memory");
+    n->method = spec->method;
     n->directions = spec->directions;
     n->before = spec->turn_beams > 0 ? spec->directions : spec->directions - 1;
     n->extended = n->directions + 2 * n->before;
@@ -230,19 +238,50 @@ static void average(sonar_normalise *n, const double *power) {
     }
 }
 
-/* Corrects the ratio by 1 + var(m): that is the mean of 1/m to first order. */
-void sonar_normalise_run(sonar_normalise *n, double averages, const float *power, float *ratio) {
-    const double a = fmax(averages, 1), clip = sonar_normalise_clip(a),
-                 bias = sonar_normalise_bias(a);
+/* Near the end of a line the windows of a source contain its own mirror image, and the source is
+ * clipped to a mean that includes it. Each further clip removes another part of it. */
+static void clipped_means(sonar_normalise *n, const float *power, double clip) {
     for (size_t i = 0; i < n->directions; i++)
         n->kept[i] = (double)power[i];
     average(n, n->kept);
-    for (int pass = 0; pass < CLIPS; pass++) {
+    for (int pass = 0; pass < clips_of[n->method]; pass++) {
         for (size_t i = 0; i < n->directions; i++)
             if (n->kept[i] > clip * n->mean[i])
                 n->kept[i] = n->mean[i];
         average(n, n->kept);
     }
+}
+
+static double truncated_mean(const sonar_normalise *n, const struct windows *w, const float *power,
+                             double over_median) {
+    size_t count = 0;
+    double total = 0, beams = 0;
+    for (size_t k = 0; k < 2; k++)
+        for (size_t e = w->from[k]; e < w->to[k]; e++)
+            n->order[count++] = power[n->source[e]];
+    const double most = over_median * (double)sonar_median(n->order, count);
+    for (size_t k = 0; k < 2; k++)
+        for (size_t e = w->from[k]; e < w->to[k]; e++)
+            if ((double)power[n->source[e]] <= most) {
+                total += n->width[e] * (double)power[n->source[e]];
+                beams += n->width[e];
+            }
+    return beams > 0 ? total / beams : 0;
+}
+
+static void truncated_means(sonar_normalise *n, const float *power, double over_median) {
+    for (size_t i = 0; i < n->directions; i++)
+        n->mean[i] = truncated_mean(n, &n->side[i], power, over_median);
+}
+
+/* Corrects the ratio by 1 + var(m): that is the mean of 1/m to first order. */
+void sonar_normalise_run(sonar_normalise *n, double averages, const float *power, float *ratio) {
+    const double a = fmax(averages, 1), clip = sonar_normalise_clip(a),
+                 bias = sonar_normalise_bias(a);
+    if (clips_of[n->method])
+        clipped_means(n, power, clip);
+    else
+        truncated_means(n, power, clip / median_of_noise(a));
     for (size_t i = 0; i < n->directions; i++) {
         const double noise = fmax(n->mean[i], (double)FLT_MIN) * (1 + n->variance[i] / a) / bias;
         ratio[i] = (float)fmin((double)power[i] / noise, (double)FLT_MAX);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Divides the power in each direction by the noise estimated around it: the split-window mean.
- * Powers that exceed it are clipped before the mean is computed again (two-pass: Struzinski and
- * Lowe, J. Acoust. Soc. Am. 76, 1984). Here they are clipped four times; see normalise.c. */
+/* Divides the power in each direction by the noise estimated around it, from a window on either
+ * side: split-window means and order-truncate-average (Struzinski and Lowe, J. Acoust. Soc. Am. 76,
+ * 1984; over angle: Stergiopoulos, J. Acoust. Soc. Am. 97, 1995). */
 #ifndef SONAR_NORMALISE_H
 #define SONAR_NORMALISE_H
 
@@ -12,9 +12,33 @@
 #define SONAR_NORMALISE_GAP    1.5
 #define SONAR_NORMALISE_WINDOW 8.0
 
+/* clang-format off */
+/* How the noise is estimated, one row each: constant, word of normalised.method, and how often
+ * powers that exceed the mean around them by more than noise would are clipped to that mean, which
+ * is then taken again. 0: powers that exceed the median by more than noise would are left out of
+ * the mean. */
+#define SONAR_NORMALISE_METHODS(ROW, AND) \
+    ROW(SONAR_TWO_PASS,               "two_pass",               1) AND \
+    ROW(SONAR_THREE_PASS,             "three_pass",             2) AND \
+    ROW(SONAR_FIVE_PASS,              "five_pass",              4) AND \
+    ROW(SONAR_ORDER_TRUNCATE_AVERAGE, "order_truncate_average", 0)
+/* clang-format on */
+
+#define SONAR_NORMALISE_CONSTANT(constant, ...)      constant
+#define SONAR_NORMALISE_WORD(constant, word, ...)    word
+#define SONAR_NORMALISE_CLIPS(constant, word, clips) clips
+#define SONAR_NORMALISE_ONE(...)                     1
+#define SONAR_NORMALISE_COMMA                        ,
+
+typedef enum sonar_normalise_method {
+    SONAR_NORMALISE_METHODS(SONAR_NORMALISE_CONSTANT, SONAR_NORMALISE_COMMA)
+} sonar_normalise_method;
+enum { SONAR_NORMALISERS = SONAR_NORMALISE_METHODS(SONAR_NORMALISE_ONE, +) };
+
 typedef struct sonar_normalise sonar_normalise;
 
 typedef struct sonar_normalise_spec {
+    sonar_normalise_method method;
     size_t directions;
     /* [directions] place of each direction in beam widths: the integral of the angle divided by the
      * beam width, so that a line's beams are equally wide. Ascending; borrowed by create only. */
@@ -30,8 +54,8 @@ typedef struct sonar_normalise_spec {
 sonar_code sonar_normalise_create(const sonar_normalise_spec *spec, sonar_normalise **made,
                                   sonar_error *err);
 /* The same for a scan's directions. On a cone beams are equally wide in the cosine of the angle. */
-sonar_code sonar_normalise_create_for(const sonar_scan *scan, sonar_normalise **made,
-                                      sonar_error *err);
+sonar_code sonar_normalise_create_for(const sonar_scan *scan, sonar_normalise_method method,
+                                      sonar_normalise **made, sonar_error *err);
 void sonar_normalise_destroy(sonar_normalise *n);
 
 /* power and ratio: [directions]; ratio may be power. ratio is 1 in noise. It is finite: noise
@@ -39,9 +63,9 @@ void sonar_normalise_destroy(sonar_normalise *n);
  * independent powers in each mean; below 1 counts as 1. Any one thread at a time; no allocation. */
 void sonar_normalise_run(sonar_normalise *n, double averages, const float *power, float *ratio);
 
-/* sonar_normalise_clip: the factor above the first mean from which a power is clipped to that mean.
- * sonar_normalise_bias: the mean of clipped noise as a share of the noise. Powers of noise have a
- * gamma distribution; averages is at least 1. */
+/* sonar_normalise_clip: the largest power that still counts as noise, over the mean of the noise.
+ * sonar_normalise_bias: the mean of clipped or truncated noise as a share of the noise. Powers of
+ * noise have a gamma distribution; averages is at least 1. */
 double sonar_normalise_clip(double averages);
 double sonar_normalise_bias(double averages);
 

@@ -6,8 +6,8 @@
 #include "core/core.h"
 #include "manifold/angle.h"
 
-sonar_code sonar_normalise_create_for(const sonar_scan *scan, sonar_normalise **made,
-                                      sonar_error *err) {
+sonar_code sonar_normalise_create_for(const sonar_scan *scan, sonar_normalise_method method,
+                                      sonar_normalise **made, sonar_error *err) {
     const double beam = sonar_beam(scan);
     double *at = sonar_alloc(sonar_max_size(scan->count, 1), sizeof *at);
     *made = NULL;
@@ -15,7 +15,8 @@ sonar_code sonar_normalise_create_for(const sonar_scan *scan, sonar_normalise **
         return sonar_fail(err, SONAR_ENOMEM, "normalise", "no memory");
     for (size_t i = 0; i < scan->count; i++)
         at[i] = sonar_beams_at(scan, scan->az_deg[i]);
-    const sonar_normalise_spec spec = {.directions = scan->count,
+    const sonar_normalise_spec spec = {.method = method,
+                                       .directions = scan->count,
                                        .at_beams = at,
                                        .turn_beams = scan->wraps ? 360 / beam : 0,
                                        .gap_beams = SONAR_NORMALISE_GAP,
