@@ -43,7 +43,8 @@ install(DIRECTORY include/sonar DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONEN
 foreach(header backend/open.h cbf/cbf.h ranks/cluster.h ranks/exchange.h config/config.h config/report.h core/core.h
     core/histogram.h core/node_clock.h core/rights.h core/stretch.h core/window.h
     detect/detect.h detect/pattern.h detect/sigma.h dft/dft.h elements/elements.h engine/engine.h health/health.h
-    ingest/frame.h ingest/ingest.h manifold/manifold.h manifold/params.h mvdr_jacobi/mvdr_jacobi.h net/certificate.h analysis/beam/beam.h
+    ingest/frame.h ingest/ingest.h manifold/manifold.h manifold/params.h mvdr_jacobi/mvdr_jacobi.h net/certificate.h
+    analysis/beam/beam.h analysis/normalise/normalise.h
     net/net.h output/output.h pipeline/pipeline.h status/result.h status/specs.h
     status/topic.h train/train.h)
   get_filename_component(folder ${header} DIRECTORY)
