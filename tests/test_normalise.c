@@ -11,7 +11,7 @@
 enum { MOST = NORMALISE_ORACLE_MOST };
 
 static const char *const word[SONAR_NORMALISERS] = {
-    SONAR_NORMALISE_METHODS(SONAR_NORMALISE_WORD, SONAR_NORMALISE_COMMA)};
+    SONAR_NORMALISE_METHODS(SONAR_PICK_WORD, SONAR_COMMA)};
 
 static double decibel(double power) {
     return 10 * log10(power);

@@ -202,8 +202,7 @@ static const uint32_t ALL = SONAR_WANT(SONAR_CBF_AZIMUTH) | SONAR_WANT(SONAR_CBF
 
 /* The text with this method. */
 static const char *with_method(const char *text, sonar_normalise_method method) {
-    static const char *const word[] = {
-        SONAR_NORMALISE_METHODS(SONAR_NORMALISE_WORD, SONAR_NORMALISE_COMMA)};
+    static const char *const word[] = {SONAR_NORMALISE_METHODS(SONAR_PICK_WORD, SONAR_COMMA)};
     static char whole[2048];
     snprintf(whole, sizeof whole, "%snormalised: {method: %s}\n", text, word[method]);
     return whole;

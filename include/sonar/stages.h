@@ -15,6 +15,7 @@
 #ifndef SONAR_STAGES_H
 #define SONAR_STAGES_H
 
+#include "sonar/rows.h"
 #include "sonar/sonar.h"
 
 #include <math.h>
@@ -310,16 +311,8 @@ typedef enum sonar_mvdr_solver {
     ROW(SONAR_LOADING_ABSOLUTE, "absolute", 0)        /* eps itself, in unit^2/Hz */
 /* clang-format on */
 
-#define SONAR_LOADING_CONSTANT(constant, ...)   constant
-#define SONAR_LOADING_WORD(constant, word, ...) word
-#define SONAR_LOADING_EPS(constant, word, eps)  eps
-#define SONAR_LOADING_ONE(...)                  1
-#define SONAR_LOADING_COMMA                     ,
-
-typedef enum sonar_loading {
-    SONAR_LOADING_RULES(SONAR_LOADING_CONSTANT, SONAR_LOADING_COMMA)
-} sonar_loading;
-enum { SONAR_LOADINGS = SONAR_LOADING_RULES(SONAR_LOADING_ONE, +) };
+typedef enum sonar_loading { SONAR_LOADING_RULES(SONAR_PICK_CONSTANT, SONAR_COMMA) } sonar_loading;
+enum { SONAR_LOADINGS = SONAR_LOADING_RULES(SONAR_PICK_ONE, +) };
 
 /* How the number of sources is estimated from a bin's eigenvalues: docs/mvdr.md. */
 typedef enum sonar_source_count {

@@ -21,6 +21,8 @@
 #ifndef SONAR_TOPICS_H
 #define SONAR_TOPICS_H
 
+#include "sonar/rows.h"
+
 /* A test's own row (tests/topic_row), after the separator `...`, which may be a comma. */
 #ifndef SONAR_ONE_MORE_TOPIC
 #define SONAR_ONE_MORE_TOPIC(ROW, ...)
@@ -55,12 +57,9 @@
     SONAR_ONE_MORE_TOPIC(ROW, AND)
 /* clang-format on */
 
-#define SONAR_TOPIC_CONSTANT(constant, ...) constant
-#define SONAR_TOPIC_COMMA                   ,
-
 /* The published topics, in the order of the rows; a topic with an array is a surface. */
 typedef enum sonar_surface {
-    SONAR_TOPICS(SONAR_TOPIC_CONSTANT, SONAR_TOPIC_COMMA),
+    SONAR_TOPICS(SONAR_PICK_CONSTANT, SONAR_COMMA),
     SONAR_SURFACES
 } sonar_surface;
 

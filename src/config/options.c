@@ -34,10 +34,9 @@
 #define PER_SENSOR(unit_, low_, high_)                                                             \
     .type = SONAR_TYPE_REALS, .unit = (unit_), .low = (low_), .high = (high_), .least = 1,         \
     .most = SONAR_SENSORS_MOST, .scalar = true
-#define BAND_HZ                         .type = SONAR_TYPE_REALS, .unit = "Hz", .low = 0, .high = 1e9, .least = 2, .most = 2
-#define BAND_BINS                       .type = SONAR_TYPE_INTEGERS, .low = 0, .high = 33554432, .least = 2, .most = 2
-#define DEGREES(high)                   REAL("deg", 0, high)
-#define TOPIC_NAME(constant, name, ...) name
+#define BAND_HZ       .type = SONAR_TYPE_REALS, .unit = "Hz", .low = 0, .high = 1e9, .least = 2, .most = 2
+#define BAND_BINS     .type = SONAR_TYPE_INTEGERS, .low = 0, .high = 33554432, .least = 2, .most = 2
+#define DEGREES(high) REAL("deg", 0, high)
 
 _Static_assert(2 * SONAR_SURFACES <= 48, "the default of output.high_water_mark");
 
@@ -375,7 +374,7 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                                 "keeps at each new snapshot."},
     [OPT_LOADING_RULE] =
         {"mvdr.loading.rule", LIVE, AT(specs.mvdr.loading),
-         CHOICE(SONAR_LOADING_RULES(SONAR_LOADING_WORD, SONAR_LOADING_COMMA)), .fallback = "noise",
+         CHOICE(SONAR_LOADING_RULES(SONAR_PICK_WORD, SONAR_COMMA)), .fallback = "noise",
          .help =
              "Power that eps multiplies. noise: the noise power estimated from the eigenvalues. "
              "trace: the mean power per sensor. absolute: none, eps is the loading itself."},
@@ -478,8 +477,7 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
 
     [OPT_NORMALISER] =
         {"normalised.method", LIVE, AT(normaliser),
-         CHOICE(SONAR_NORMALISE_METHODS(SONAR_NORMALISE_WORD, SONAR_NORMALISE_COMMA)),
-         .fallback = "five_pass",
+         CHOICE(SONAR_NORMALISE_METHODS(SONAR_PICK_WORD, SONAR_COMMA)), .fallback = "five_pass",
          .help = "How cbf.normalised and mvdr.normalised estimate the noise around each direction "
                  "(docs/normalised.md). two_pass, three_pass, five_pass: by as many means, between "
                  "which what exceeds them by more than noise would is clipped. "
@@ -504,8 +502,8 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                              .help = "Endpoint at which results are published. Beyond loopback "
                                      "TCP needs security.key."},
     [OPT_TOPICS] = {"output.topics", .type = SONAR_TYPE_CHOICES,
-                    WORDS(SONAR_TOPICS(TOPIC_NAME, SONAR_TOPIC_COMMA)), .least = 1,
-                    .most = SONAR_SURFACES, .fallback = "[" SONAR_TOPICS(TOPIC_NAME, ", ") "]",
+                    WORDS(SONAR_TOPICS(SONAR_PICK_WORD, SONAR_COMMA)), .least = 1,
+                    .most = SONAR_SURFACES, .fallback = "[" SONAR_TOPICS(SONAR_PICK_WORD, ", ") "]",
                     .help = "Topics that may be published."},
     [OPT_OUTPUT_HWM] = {"output.high_water_mark", AT(output_high_water_mark), INTEGER(1, 1000000),
                         .unit = "messages", .fallback = "48",
@@ -611,7 +609,7 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                              .help = "false: nothing is recorded before sonarctl record start."},
     [OPT_RECORD_TOPICS] =
         {"record.topics", .type = SONAR_TYPE_CHOICES,
-         WORDS(SONAR_TOPICS(TOPIC_NAME, SONAR_TOPIC_COMMA)), .least = 1, .most = SONAR_SURFACES,
+         WORDS(SONAR_TOPICS(SONAR_PICK_WORD, SONAR_COMMA)), .least = 1, .most = SONAR_SURFACES,
          .fallback = "[cbf.azimuth, mvdr.azimuth, detections, status]",
          .help = "Topics that are recorded with what: spectra, if they are in output.topics. They "
                  "are computed while they are recorded, even without a subscriber."},

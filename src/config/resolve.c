@@ -200,9 +200,8 @@ static void resolve_heading(sonar_loader *l) {
 }
 
 static void resolve_mvdr(sonar_loader *l) {
-    static const double eps[] = {SONAR_LOADING_RULES(SONAR_LOADING_EPS, SONAR_LOADING_COMMA)};
-    static const char *const word[] = {
-        SONAR_LOADING_RULES(SONAR_LOADING_WORD, SONAR_LOADING_COMMA)};
+    static const double eps[] = {SONAR_LOADING_RULES(SONAR_PICK_VALUE, SONAR_COMMA)};
+    static const char *const word[] = {SONAR_LOADING_RULES(SONAR_PICK_WORD, SONAR_COMMA)};
     const sonar_mvdr_spec *mvdr = &l->config->specs.mvdr;
     const sonar_loading rule = mvdr->loading;
     if (!have(l, OPT_FORGETTING) && !given(l, OPT_SNAPSHOTS) && !given(l, OPT_FORGETTING))

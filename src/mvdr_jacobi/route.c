@@ -150,8 +150,8 @@ uint32_t sonar_mvdr_path(const sonar_mvdr_spec *spec, bool on_gpu, const sonar_h
 }
 
 void sonar_mvdr_path_text(uint32_t path, char text[SONAR_MVDR_PATH_BYTES]) {
-    static const char *const rules[RULES] = {
-        SONAR_LOADING_RULES(SONAR_LOADING_WORD, SONAR_LOADING_COMMA), "dmr"};
+    static const char *const rules[RULES] = {SONAR_LOADING_RULES(SONAR_PICK_WORD, SONAR_COMMA),
+                                             "dmr"};
     const uint32_t route = path % MVDR_ROUTES, rule = path / MVDR_ROUTES % RULES;
     text[0] = 0;
     if (route)

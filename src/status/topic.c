@@ -13,7 +13,7 @@
                   needs,                                                                           \
                   help}
 
-const sonar_topic sonar_topic_table[SONAR_SURFACES] = {SONAR_TOPICS(ROW, SONAR_TOPIC_COMMA)};
+const sonar_topic sonar_topic_table[SONAR_SURFACES] = {SONAR_TOPICS(ROW, SONAR_COMMA)};
 
 _Static_assert(SONAR_SURFACES <= 32, "a bit each");
 

@@ -123,7 +123,7 @@ static void in_unit(site *site, sonar_mvdr_spec spec, int exponent, double *p, d
 /* The unit of pressure is arbitrary: in micropascal a ship's samples are 1e6. */
 MVDR_CASE(level_in_any_unit) {
     static const int exponents[] = {-24, 24};
-    static const double usual[] = {SONAR_LOADING_RULES(SONAR_LOADING_EPS, SONAR_LOADING_COMMA)};
+    static const double usual[] = {SONAR_LOADING_RULES(SONAR_PICK_VALUE, SONAR_COMMA)};
     for (size_t l = 1; l <= 36; l = l < 3 ? l + 1 : 3 * l)
         for (int rule = 0; rule < SONAR_LOADINGS; rule++)
             for (int i = 0; i < 2; i++) {

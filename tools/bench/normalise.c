@@ -48,14 +48,13 @@ static sonar_code make(size_t directions, sonar_normalise_method method, rig *r,
 
 /* A pass is 12 operations a direction; a median and a mean of 48 directions, 4 for each. */
 static double flop(sonar_normalise_method method) {
-    static const int clips[] = {
-        SONAR_NORMALISE_METHODS(SONAR_NORMALISE_CLIPS, SONAR_NORMALISE_COMMA)};
+    static const int clips[] = {SONAR_NORMALISE_METHODS(SONAR_PICK_VALUE, SONAR_COMMA)};
     return 6 + (clips[method] ? 12 * (clips[method] + 1) : 4 * 48);
 }
 
 static sonar_code time_method(const bench_scene *s, sonar_normalise_method method,
                               bench_report *report, sonar_error *err) {
-    static const char *const stage[] = {SONAR_NORMALISE_METHODS(STAGE, SONAR_NORMALISE_COMMA)};
+    static const char *const stage[] = {SONAR_NORMALISE_METHODS(STAGE, SONAR_COMMA)};
     rig r = {0};
     bench_result result = {.of = s->c,
                            .backend = "cpu",

@@ -175,8 +175,7 @@ static double goal_of(const ranks_result *r, const char *backend) {
 }
 
 static void add_result(cJSON *list, const ranks_result *r, const char *backend) {
-    static const char *const loading[] = {
-        SONAR_LOADING_RULES(SONAR_LOADING_WORD, SONAR_LOADING_COMMA)};
+    static const char *const loading[] = {SONAR_LOADING_RULES(SONAR_PICK_WORD, SONAR_COMMA)};
     cJSON *to = cJSON_CreateObject();
     cJSON_AddItemToArray(list, to);
     cJSON_AddStringToObject(to, "case", r->of->name);

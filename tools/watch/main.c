@@ -32,7 +32,6 @@ typedef struct options {
     uint64_t width; /* 0: the terminal's width */
 } options;
 
-#define TOPIC_NAME(constant, name, ...) name
 #define TOPIC_LINE(constant, name, ...) "  " name "\n"
 
 static const char usage[] =
@@ -104,7 +103,7 @@ static const tool_option option[] = {
     {"config", 'c', TOOL_OTHER, 0, 0, 0, take_config, NULL},
     {"key", 'k', TOOL_TEXT, offsetof(options, key), 0, 0, NULL, NULL},
     {"topic", 't', TOOL_OTHER, 0, 0, 0, take_topic,
-     "one of " SONAR_TOPICS(TOPIC_NAME, ", ") ", up to 16 times,"},
+     "one of " SONAR_TOPICS(SONAR_PICK_WORD, ", ") ", up to 16 times,"},
     {"count", 'n', TOOL_WHOLE, offsetof(options, count), 1, 1e15, NULL, "a whole number from 1"},
     {"timeout", 'T', TOOL_NUMBER, offsetof(options, timeout_s), DBL_MIN, 1e6, NULL,
      "a number of seconds above 0, up to 1e6,"},

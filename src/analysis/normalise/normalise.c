@@ -11,7 +11,7 @@
 /* Standard deviations of noise above its mean up to which a power counts as noise. */
 static const double clip_sigma = 3;
 static const int clips_of[SONAR_NORMALISERS] = {
-    SONAR_NORMALISE_METHODS(SONAR_NORMALISE_CLIPS, SONAR_NORMALISE_COMMA)};
+    SONAR_NORMALISE_METHODS(SONAR_PICK_VALUE, SONAR_COMMA)};
 
 /* The two windows of a direction, as ranges [from, to) of the extended directions. */
 struct windows {

@@ -6,6 +6,7 @@
 #define SONAR_NORMALISE_H
 
 #include "manifold/manifold.h"
+#include "sonar/rows.h"
 
 /* For scans, in beam widths: the gap between a direction and the window on either side, and the
  * width of each window. */
@@ -24,16 +25,10 @@
     ROW(SONAR_ORDER_TRUNCATE_AVERAGE, "order_truncate_average", 0)
 /* clang-format on */
 
-#define SONAR_NORMALISE_CONSTANT(constant, ...)      constant
-#define SONAR_NORMALISE_WORD(constant, word, ...)    word
-#define SONAR_NORMALISE_CLIPS(constant, word, clips) clips
-#define SONAR_NORMALISE_ONE(...)                     1
-#define SONAR_NORMALISE_COMMA                        ,
-
 typedef enum sonar_normalise_method {
-    SONAR_NORMALISE_METHODS(SONAR_NORMALISE_CONSTANT, SONAR_NORMALISE_COMMA)
+    SONAR_NORMALISE_METHODS(SONAR_PICK_CONSTANT, SONAR_COMMA)
 } sonar_normalise_method;
-enum { SONAR_NORMALISERS = SONAR_NORMALISE_METHODS(SONAR_NORMALISE_ONE, +) };
+enum { SONAR_NORMALISERS = SONAR_NORMALISE_METHODS(SONAR_PICK_ONE, +) };
 
 typedef struct sonar_normalise sonar_normalise;
 
