@@ -58,20 +58,12 @@ static sonar_code time_one(const bench_scene *s, const char *stage, double turn_
                                   .reach = reach_of(s),
                                   .fs_hz = s->c->fs_hz};
     rig r = {.scene = s, .turn_deg = turn_deg, .out = sonar_alloc(s->c->length, sizeof *r.out)};
-    bench_result result = {.of = s->c,
-                           .backend = "cpu",
-                           .stage = stage,
-                           .implementation = "cpu",
-                           .flop = 2 * n * SONAR_BEAM_POWERS * (sensors + SONAR_BEAM_TAPS),
-                           .bytes = 4 * n * (sensors + 1),
-                           .error_db = NAN,
-                           .sweeps = NAN};
+    const bench_host_stage of = {stage, 2 * n * SONAR_BEAM_POWERS * (sensors + SONAR_BEAM_TAPS),
+                                 4 * n * (sensors + 1), run};
     sonar_code code = r.out ? sonar_beam_create(&spec, s->site->host, &r.beam, err)
                             : sonar_fail(err, SONAR_ENOMEM, s->c->name, "no memory");
     if (!code)
-        code = bench_measure(&r, run, NULL, &s->site->effort, &result.time, err);
-    if (!code)
-        bench_keep(report, &result);
+        code = bench_time_host(s, &of, &r, report, err);
     sonar_beam_destroy(r.beam);
     free(r.out);
     return code;

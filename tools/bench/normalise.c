@@ -22,7 +22,6 @@ static sonar_code run(void *ctx, sonar_error *err) {
     return SONAR_OK;
 }
 
-/* A circle with three directions in a beam, or 16 beams. */
 static sonar_code make(size_t directions, sonar_normalise_method method, rig *r, sonar_error *err) {
     uint64_t seed = 1;
     double *az_deg = sonar_alloc(directions, sizeof *az_deg);
@@ -31,17 +30,12 @@ static sonar_code make(size_t directions, sonar_normalise_method method, rig *r,
     sonar_code code = az_deg && r->power && r->ratio
                           ? SONAR_OK
                           : sonar_fail(err, SONAR_ENOMEM, "normalise", "no memory");
-    const double step_deg = 360.0 / (double)directions;
-    for (size_t i = 0; i < directions && !code; i++) {
-        az_deg[i] = step_deg * (double)i;
+    for (size_t i = 0; i < directions && !code; i++)
         r->power[i] = (float)exp(sonar_random_normal(&seed));
-    }
-    const sonar_scan scan = {.count = directions,
-                             .az_deg = az_deg,
-                             .wraps = true,
-                             .beam_width_deg = fmin(3 * step_deg, 22.5)};
-    if (!code)
+    if (!code) {
+        const sonar_scan scan = bench_circle(directions, az_deg);
         code = sonar_normalise_create_for(&scan, method, &r->normalise, err);
+    }
     free(az_deg);
     return code;
 }
@@ -56,19 +50,11 @@ static sonar_code time_method(const bench_scene *s, sonar_normalise_method metho
                               bench_report *report, sonar_error *err) {
     static const char *const stage[] = {SONAR_NORMALISE_METHODS(STAGE, SONAR_COMMA)};
     rig r = {0};
-    bench_result result = {.of = s->c,
-                           .backend = "cpu",
-                           .stage = stage[method],
-                           .implementation = "cpu",
-                           .flop = flop(method) * (double)s->c->angles,
-                           .bytes = 8 * (double)s->c->angles,
-                           .error_db = NAN,
-                           .sweeps = NAN};
+    const bench_host_stage of = {stage[method], flop(method) * (double)s->c->angles,
+                                 8 * (double)s->c->angles, run};
     sonar_code code = make(s->c->angles, method, &r, err);
     if (!code)
-        code = bench_measure(&r, run, NULL, &s->site->effort, &result.time, err);
-    if (!code)
-        bench_keep(report, &result);
+        code = bench_time_host(s, &of, &r, report, err);
     sonar_normalise_destroy(r.normalise);
     free(r.power);
     free(r.ratio);

@@ -28,20 +28,11 @@ sonar_code bench_run_shape(const bench_scene *s, bench_report *report, sonar_err
     rig r = {.scene = s,
              .tau_s = sonar_alloc(s->site->host->workers * s->c->sensors, sizeof *r.tau_s),
              .turns = sonar_alloc(s->c->angles * s->c->sensors, sizeof *r.turns)};
-    bench_result result = {.of = s->c,
-                           .backend = "cpu",
-                           .stage = "shape",
-                           .implementation = "cpu",
-                           .flop = 8 * entries,
-                           .bytes = 8 * entries,
-                           .error_db = NAN,
-                           .sweeps = NAN};
+    const bench_host_stage of = {"shape", 8 * entries, 8 * entries, run};
     sonar_code code =
         r.tau_s && r.turns ? SONAR_OK : sonar_fail(err, SONAR_ENOMEM, "shape", "no memory");
     if (!code)
-        code = bench_measure(&r, run, NULL, &s->site->effort, &result.time, err);
-    if (!code)
-        bench_keep(report, &result);
+        code = bench_time_host(s, &of, &r, report, err);
     free(r.tau_s);
     free(r.turns);
     return code;

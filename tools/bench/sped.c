@@ -33,7 +33,6 @@ static void fill(float *power, size_t bins, size_t directions) {
     }
 }
 
-/* A circle with three directions in a beam, or 16 beams. */
 static sonar_code make(const bench_case *c, rig *r, sonar_error *err) {
     double *az_deg = sonar_alloc(c->angles, sizeof *az_deg);
     r->power = sonar_alloc(c->cbf.bins * c->angles, sizeof *r->power);
@@ -41,18 +40,12 @@ static sonar_code make(const bench_case *c, rig *r, sonar_error *err) {
     sonar_code code = az_deg && r->power && r->record
                           ? SONAR_OK
                           : sonar_fail(err, SONAR_ENOMEM, "sped", "no memory");
-    const double step_deg = 360.0 / (double)c->angles;
-    for (size_t i = 0; i < c->angles && !code; i++)
-        az_deg[i] = step_deg * (double)i;
-    const sonar_scan scan = {.count = c->angles,
-                             .az_deg = az_deg,
-                             .wraps = true,
-                             .beam_width_deg = fmin(3 * step_deg, 22.5)};
-    const sonar_sped_spec spec = {&scan, c->cbf.first, c->cbf.bins};
-    if (!code)
+    if (!code) {
+        const sonar_scan scan = bench_circle(c->angles, az_deg);
+        const sonar_sped_spec spec = {&scan, c->cbf.first, c->cbf.bins};
         fill(r->power, c->cbf.bins, c->angles);
-    if (!code)
         code = sonar_sped_create(&spec, &r->sped, err);
+    }
     free(az_deg);
     return code;
 }
@@ -60,21 +53,12 @@ static sonar_code make(const bench_case *c, rig *r, sonar_error *err) {
 sonar_code bench_run_sped(const bench_scene *s, bench_report *report, sonar_error *err) {
     const double values = (double)s->c->angles * (double)s->c->cbf.bins;
     rig r = {0};
-    bench_result result = {.of = s->c,
-                           .backend = "cpu",
-                           .stage = "sped",
-                           .implementation = "cpu",
-                           .flop = 10 * values,
-                           .bytes = 4 * values,
-                           .error_db = NAN,
-                           .sweeps = NAN};
+    const bench_host_stage of = {"sped", 10 * values, 4 * values, run};
     if (s->c->angles < 3)
         return SONAR_OK;
     sonar_code code = make(s->c, &r, err);
     if (!code)
-        code = bench_measure(&r, run, NULL, &s->site->effort, &result.time, err);
-    if (!code)
-        bench_keep(report, &result);
+        code = bench_time_host(s, &of, &r, report, err);
     sonar_sped_destroy(r.sped);
     free(r.power);
     free(r.record);

@@ -5,6 +5,7 @@
 #define BENCH_STAGES_H
 
 #include "core/window.h"
+#include "manifold/manifold.h"
 #include "scene.h"
 
 enum { BENCH_BIN_SETS_MOST = 128 };
@@ -52,6 +53,21 @@ sonar_code bench_stages_looks(void *ctx, sonar_error *err);      /* MVDR's direc
 sonar_code bench_stages_trace(void *ctx, sonar_error *err);      /* as mvdr, with the rule trace */
 sonar_code bench_stages_refill(void *ctx, sonar_error *err);     /* a whole block after a reset */
 sonar_code bench_stages_settle(void *ctx, sonar_error *err);     /* waits for all of them */
+
+/* ---- on the processors, whatever the backend is ---------------------------------------------- */
+
+typedef struct bench_host_stage {
+    const char *name;
+    double flop, bytes; /* nominal, of one run */
+    bench_step run;
+} bench_host_stage;
+
+/* Times the stage with its prepared ctx, and keeps the result. */
+sonar_code bench_time_host(const bench_scene *scene, const bench_host_stage *stage, void *ctx,
+                           bench_report *report, sonar_error *err);
+/* A circle with three directions in a beam, or 16 beams. az_deg: [directions], filled here and
+ * borrowed by the result. */
+sonar_scan bench_circle(size_t directions, double *az_deg);
 
 /* Times one beam's time series of a window, with a steady heading and with one that turns by a
  * degree a second. */

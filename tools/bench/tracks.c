@@ -43,21 +43,12 @@ static sonar_code run(void *ctx, sonar_error *err) {
 sonar_code bench_run_tracks(const bench_scene *s, bench_report *report, sonar_error *err) {
     static rig r;
     r = (rig){.tracks = sonar_tracks_create(), .seed = 1, .az_deg = {0, 180}};
-    bench_result result = {.of = s->c,
-                           .backend = "cpu",
-                           .stage = "tracks",
-                           .implementation = "cpu",
-                           .flop = 1000.0 * CONTACTS,
-                           .bytes = sizeof r.contact,
-                           .error_db = NAN,
-                           .sweeps = NAN};
+    const bench_host_stage of = {"tracks", 1000.0 * CONTACTS, sizeof r.contact, run};
     sonar_code code = r.tracks ? SONAR_OK : sonar_fail(err, SONAR_ENOMEM, "tracks", "no memory");
     for (int i = 0; i < 60 && !code; i++) /* until all are confirmed */
         code = run(&r, err);
     if (!code)
-        code = bench_measure(&r, run, NULL, &s->site->effort, &result.time, err);
-    if (!code)
-        bench_keep(report, &result);
+        code = bench_time_host(s, &of, &r, report, err);
     sonar_tracks_destroy(r.tracks);
     return code;
 }
