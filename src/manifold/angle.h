@@ -45,21 +45,29 @@ static inline double sonar_decibel(double power) {
     return 10.0 * log10(fmax(power, FLT_MIN));
 }
 
+/* The parabola bend t^2 + slope t through (0, 0), (a, ya) and (b, yb). */
+typedef struct sonar_bow {
+    double bend, slope;
+} sonar_bow;
+static inline sonar_bow sonar_bow_through(double a, double ya, double b, double yb) {
+    const double bend = (ya / a - yb / b) / (a - b);
+    return (sonar_bow){bend, ya / a - bend * a};
+}
+
 /* Vertex of the parabola through three points, x ascending, y[1] the highest. Sides count as at
  * most 20 dB deep, because the parabola through steeper ones would overshoot. */
 static inline void sonar_parabola(const double x[3], const double y_db[3], double *top_x,
                                   double *top_db) {
     const double a = x[0] - x[1], b = x[2] - x[1];
     const double ya = fmax(y_db[0] - y_db[1], -20.0), yb = fmax(y_db[2] - y_db[1], -20.0);
-    const double bend = (ya / a - yb / b) / (a - b);
-    const double slope = ya / a - bend * a;
+    const sonar_bow bow = sonar_bow_through(a, ya, b, yb);
     *top_x = x[1];
     *top_db = y_db[1];
-    if (!(bend < 0))
+    if (!(bow.bend < 0))
         return;
-    const double t = fmin(fmax(-slope / (2 * bend), a), b);
+    const double t = fmin(fmax(-bow.slope / (2 * bow.bend), a), b);
     *top_x += t;
-    *top_db += (bend * t + slope) * t;
+    *top_db += (bow.bend * t + bow.slope) * t;
 }
 
 #endif

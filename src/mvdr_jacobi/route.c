@@ -143,7 +143,7 @@ uint32_t sonar_mvdr_path(const sonar_mvdr_spec *spec, bool on_gpu, const sonar_h
     const mvdr_choices choices = mvdr_choices_of(spec, host);
     const mvdr_wants spectrum = {.far = true, .any = true};
     mvdr_problem window = mvdr_problem_of(spec, &spectrum, place);
-    const double each = spec->forward_backward ? 2 : 1;
+    const double each = (double)mvdr_shape_of(spec).each;
     window.fallback =
         !on_gpu && mvdr_falls_back(spec, spec->sensors, each * sonar_mvdr_effective(spec));
     return sonar_mvdr_path_by(spec, mvdr_route_of(&window, place, &choices));

@@ -205,9 +205,9 @@ static bool find_top(const sonar_sped *s, const float *power, size_t at, double 
     const double a = x[-1] - x[0], b = x[1] - x[0],
                  ya = log(fmax((double)power[direction(s, middle - 1)] / p, deepest)),
                  yb = log(fmax((double)power[direction(s, middle + 1)] / p, deepest));
-    const double bend = (ya / a - yb / b) / (a - b), slope = ya / a - bend * a;
-    *top = x[0] - slope / (2 * bend);
-    return bend < 0 && *top > s->at[0] - SONAR_SPED_REACH &&
+    const sonar_bow bow = sonar_bow_through(a, ya, b, yb);
+    *top = x[0] - bow.slope / (2 * bow.bend);
+    return bow.bend < 0 && *top > s->at[0] - SONAR_SPED_REACH &&
            *top < s->at[s->extended - 1] + SONAR_SPED_REACH;
 }
 
