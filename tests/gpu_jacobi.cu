@@ -311,15 +311,20 @@ static void check(const square &r, const solved &s, const char *what) {
         expect(s.d[j] <= s.d[j - 1] && s.d[j] >= 0, "%s, %zu rows: order at %zu", what, n, j);
 }
 
-/* All kinds in one batch. */
-static void all_kinds(size_t n) {
-    solver solver(n, KIND_COUNT);
+/* Solves a matrix of each kind in one batch, and returns them. */
+static std::vector<square> solve_kinds(solver &solver, size_t n) {
     std::vector<square> matrices;
     for (int kind = 0; kind < KIND_COUNT; kind++) {
         matrices.push_back(matrix_of(kind, n));
         solver.put((size_t)kind, matrices.back());
     }
     solver.run(false);
+    return matrices;
+}
+
+static void all_kinds(size_t n) {
+    solver solver(n, KIND_COUNT);
+    const std::vector<square> matrices = solve_kinds(solver, n);
     for (int kind = 0; kind < KIND_COUNT; kind++)
         check(matrices[(size_t)kind], solver.get((size_t)kind), KINDS[kind]);
 }
@@ -424,12 +429,7 @@ static void stream(size_t n, size_t length, size_t steps) {
  * followed, three are not. And from those of the matrix itself. */
 static void changes(size_t n, size_t added) {
     solver solver(n, KIND_COUNT);
-    std::vector<square> matrices;
-    for (int kind = 0; kind < KIND_COUNT; kind++) {
-        matrices.push_back(matrix_of(kind, n));
-        solver.put((size_t)kind, matrices.back());
-    }
-    solver.run(false);
+    std::vector<square> matrices = solve_kinds(solver, n);
     for (int kind = 0; kind < KIND_COUNT; kind++) {
         square &r = matrices[(size_t)kind];
         scene sea = {n, {{0.1, 3}}, 0, 0};

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "control/change.h"
 #include "core/core.h"
 #include "fed.h"
 #include "normalise_oracle.h"
@@ -147,30 +146,23 @@ static void take(void *ctx, sonar_surface surface, const char *header, const voi
 
 /* ---- the stream ------------------------------------------------------------------------------ */
 
-static void change(sonar_pipeline *p, reader *r) {
-    static sonar_config_differences differences;
-    const sonar_config_value to = {r->change[0], r->change[1]};
-    sonar_error err = {0};
-    cr_assert_eq(sonar_control_set(p, 1, &to, NULL, NULL, &differences, &err), SONAR_OK, "%s",
-                 err.text);
-    const sonar_config *c = sonar_pipeline_config(p);
+static void change(const fed *fed, reader *r) {
+    fed_set(fed, r->change[0], r->change[1]);
+    const sonar_config *c = sonar_pipeline_config(fed->pipeline);
     r->changed_beam_deg[CBF] = c->cbf_scan.beam_width_deg;
     r->changed_beam_deg[MVDR] = c->mvdr_scan.beam_width_deg;
 }
 
-/* lossy: every 7th frame lacks a channel, and every 31st is lost. */
 static void feed(const fed *fed, sea *sea, reader *r, uint32_t frames, bool lossy) {
     static float samples[CHANNELS * FRAME];
     for (uint32_t k = 0; k < frames; k++) {
         sea_fill(sea, (uint64_t)k * FRAME, FRAME, samples);
         if (k == frames / 2 && r->change[0])
-            change(fed->pipeline, r);
-        if (lossy && k % 31 == 30)
-            continue;
-        const uint32_t channels = lossy && k % 7 == 6 ? CHANNELS - 1 : CHANNELS;
-        if (channels < CHANNELS)
-            fed_leave_out_last(samples, FRAME, CHANNELS);
-        fed_samples(fed, (uint64_t)k * FRAME, FRAME, channels, 0, samples);
+            change(fed, r);
+        if (lossy)
+            fed_lossy(fed, k, FRAME, CHANNELS, samples);
+        else
+            fed_samples(fed, (uint64_t)k * FRAME, FRAME, CHANNELS, 0, samples);
     }
 }
 

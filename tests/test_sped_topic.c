@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "control/change.h"
 #include "core/core.h"
 #include "fed.h"
 #include "numerical.h"
@@ -132,30 +131,19 @@ static void take(void *ctx, sonar_surface surface, const char *header, const voi
 
 /* ---- the stream ------------------------------------------------------------------------------ */
 
-static void change(sonar_pipeline *p, const reader *r) {
-    static sonar_config_differences differences;
-    const sonar_config_value to = {r->change[0], r->change[1]};
-    sonar_error err = {0};
-    cr_assert_eq(sonar_control_set(p, 1, &to, NULL, NULL, &differences, &err), SONAR_OK, "%s",
-                 err.text);
-}
-
-/* lossy: every 7th frame lacks a channel, every 31st is lost, and one has samples that are no
- * numbers. */
+/* lossy: as fed_lossy, and one frame has samples that are no numbers. */
 static void feed(const fed *fed, sea *sea, const reader *r, uint32_t frames, bool lossy) {
     static float samples[CHANNELS * FRAME];
     for (uint32_t k = 0; k < frames; k++) {
         sea_fill(sea, (uint64_t)k * FRAME, FRAME, samples);
         if (k == frames / 2 && r->change[0])
-            change(fed->pipeline, r);
-        if (lossy && k % 31 == 30)
-            continue;
+            fed_set(fed, r->change[0], r->change[1]);
         for (size_t i = 0; lossy && k == 8 && i < 5; i++)
             samples[7 * i] = NAN;
-        const uint32_t channels = lossy && k % 7 == 6 ? CHANNELS - 1 : CHANNELS;
-        if (channels < CHANNELS)
-            fed_leave_out_last(samples, FRAME, CHANNELS);
-        fed_samples(fed, (uint64_t)k * FRAME, FRAME, channels, 0, samples);
+        if (lossy)
+            fed_lossy(fed, k, FRAME, CHANNELS, samples);
+        else
+            fed_samples(fed, (uint64_t)k * FRAME, FRAME, CHANNELS, 0, samples);
     }
 }
 
@@ -332,16 +320,8 @@ static void simulate(const fed *fed, const sim_source *source, size_t sources) {
     sonar_error err = {0};
     cr_assert_eq(sim_synth_create(&scene, &array, &synth, &err), SONAR_OK, "%s", err.text);
     for (uint32_t k = 0; k < SCENE_S * SCENE_FS / SCENE_FRAME; k++) {
-        const sonar_frame frame = {.array_id = 1,
-                                   .channels = SCENE_SENSORS,
-                                   .samples = SCENE_FRAME,
-                                   .type = SONAR_F32,
-                                   .layout = SONAR_FRAME_CHANNEL_MAJOR,
-                                   .epoch = 1,
-                                   .first_sample = (uint64_t)k * SCENE_FRAME,
-                                   .fs_hz = SCENE_FS};
-        sim_synth_render(synth, frame.first_sample, SCENE_FRAME, samples);
-        fed_frame(fed, &frame, samples);
+        sim_synth_render(synth, (uint64_t)k * SCENE_FRAME, SCENE_FRAME, samples);
+        fed_channels(fed, (uint64_t)k * SCENE_FRAME, SCENE_FRAME, SCENE_SENSORS, 0, samples);
     }
     sim_synth_destroy(synth);
 }

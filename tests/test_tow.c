@@ -208,16 +208,8 @@ static void run(const char *text, double sailed_s, const change *change, float *
             navigate(&fed, t_s + 1);
         if (change && t_s == change->at_s)
             make(&fed, change);
-        const sonar_frame frame = {.array_id = 1,
-                                   .channels = SENSORS,
-                                   .samples = FRAME,
-                                   .type = SONAR_F32,
-                                   .layout = SONAR_FRAME_CHANNEL_MAJOR,
-                                   .epoch = 1,
-                                   .first_sample = (uint64_t)i * FRAME,
-                                   .utc_ns = UTC_NS + (int64_t)llrint(t_s * 1e9),
-                                   .fs_hz = FS};
-        fed_frame(&fed, &frame, *samples + (size_t)i * FRAME * SENSORS);
+        fed_channels(&fed, (uint64_t)i * FRAME, FRAME, SENSORS, UTC_NS + (int64_t)llrint(t_s * 1e9),
+                     *samples + (size_t)i * FRAME * SENSORS);
     }
     fed_close(&fed);
 }

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "control/change.h"
 #include "core/core.h"
 #include "fed.h"
 
@@ -59,14 +58,6 @@ static void reader_free(reader *r) {
         cJSON_free(r->list[i]);
 }
 
-static void change(sonar_pipeline *p, const char *path, const char *value) {
-    static sonar_config_differences differences;
-    const sonar_config_value to = {path, value};
-    sonar_error err = {0};
-    cr_assert_eq(sonar_control_set(p, 1, &to, NULL, NULL, &differences, &err), SONAR_OK, "%s",
-                 err.text);
-}
-
 enum { LOSSES = 1, CHANGES = 2 };
 
 /* With lost channels and frames; with a changed mask and threshold, from a window on that depends
@@ -80,15 +71,13 @@ static void run(reader *r, size_t ships, int how) {
     for (uint32_t k = 0; k < FRAMES; k++) {
         sea_fill(&sea, (uint64_t)k * FRAME, FRAME, samples);
         if (how & CHANGES && k == FRAMES / 2)
-            change(fed.pipeline, "array.mask", "[5, 6]");
+            fed_set(&fed, "array.mask", "[5, 6]");
         if (how & CHANGES && k == 2 * FRAMES / 3)
-            change(fed.pipeline, "detections.threshold_db", "7");
-        if (how & LOSSES && k % 31 == 30)
-            continue;
-        const uint32_t channels = how & LOSSES && k % 7 == 6 ? CHANNELS - 1 : CHANNELS;
-        if (channels < CHANNELS)
-            fed_leave_out_last(samples, FRAME, CHANNELS);
-        fed_samples(&fed, (uint64_t)k * FRAME, FRAME, channels, 0, samples);
+            fed_set(&fed, "detections.threshold_db", "7");
+        if (how & LOSSES)
+            fed_lossy(&fed, k, FRAME, CHANNELS, samples);
+        else
+            fed_samples(&fed, (uint64_t)k * FRAME, FRAME, CHANNELS, 0, samples);
     }
     sea_close(&sea);
     fed_close(&fed);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "configured.h"
+#include "control/change.h"
 #include "core/core.h"
 
 enum { PATIENCE_S = 60 };
@@ -49,18 +50,46 @@ void fed_frame(const fed *fed, const sonar_frame *frame, const float *samples) {
             check(SONAR_ESTATE, &(sonar_error){.where = "frame", .text = "it is not taken"});
 }
 
+static sonar_frame frame_of(const fed *fed, uint64_t first_sample, uint32_t count,
+                            uint32_t channels, int64_t utc_ns) {
+    return (sonar_frame){.array_id = 1,
+                         .channels = channels,
+                         .samples = count,
+                         .type = SONAR_F32,
+                         .layout = SONAR_FRAME_INTERLEAVED,
+                         .epoch = 1,
+                         .first_sample = first_sample,
+                         .utc_ns = utc_ns,
+                         .fs_hz = fed->config->fs_hz};
+}
+
 void fed_samples(const fed *fed, uint64_t first_sample, uint32_t count, uint32_t channels,
                  int64_t utc_ns, const float *samples) {
-    const sonar_frame frame = {.array_id = 1,
-                               .channels = channels,
-                               .samples = count,
-                               .type = SONAR_F32,
-                               .layout = SONAR_FRAME_INTERLEAVED,
-                               .epoch = 1,
-                               .first_sample = first_sample,
-                               .utc_ns = utc_ns,
-                               .fs_hz = fed->config->fs_hz};
+    const sonar_frame frame = frame_of(fed, first_sample, count, channels, utc_ns);
     fed_frame(fed, &frame, samples);
+}
+
+void fed_channels(const fed *fed, uint64_t first_sample, uint32_t count, uint32_t channels,
+                  int64_t utc_ns, const float *samples) {
+    sonar_frame frame = frame_of(fed, first_sample, count, channels, utc_ns);
+    frame.layout = SONAR_FRAME_CHANNEL_MAJOR;
+    fed_frame(fed, &frame, samples);
+}
+
+void fed_lossy(const fed *fed, uint32_t number, uint32_t count, uint32_t channels, float *samples) {
+    const bool lacks = number % 7 == 6;
+    if (number % 31 == 30)
+        return;
+    if (lacks)
+        fed_leave_out_last(samples, count, channels);
+    fed_samples(fed, (uint64_t)number * count, count, channels - lacks, 0, samples);
+}
+
+void fed_set(const fed *fed, const char *path, const char *value) {
+    static sonar_config_differences differences;
+    const sonar_config_value to = {path, value};
+    sonar_error err = {0};
+    check(sonar_control_set(fed->pipeline, 1, &to, NULL, NULL, &differences, &err), &err);
 }
 
 void fed_leave_out_last(float *samples, uint32_t count, uint32_t channels) {

@@ -25,6 +25,14 @@ void fed_frame(const fed *fed, const sonar_frame *frame, const float *samples);
  * configuration's rate. utc_ns: of its first sample, 0: unknown. */
 void fed_samples(const fed *fed, uint64_t first_sample, uint32_t count, uint32_t channels,
                  int64_t utc_ns, const float *samples);
+/* The same with samples[channel][sample]. */
+void fed_channels(const fed *fed, uint64_t first_sample, uint32_t count, uint32_t channels,
+                  int64_t utc_ns, const float *samples);
+/* Frame `number` of `count` samples each in a stream that loses some: every 31st frame is not sent,
+ * every 7th lacks its last channel. Changes samples[sample][channel]. */
+void fed_lossy(const fed *fed, uint32_t number, uint32_t count, uint32_t channels, float *samples);
+/* Changes a live value. */
+void fed_set(const fed *fed, const char *path, const char *value);
 /* Leaves out the last channel of samples[sample][channel]. */
 void fed_leave_out_last(float *samples, uint32_t count, uint32_t channels);
 /* No frame follows: waits for the last window's messages, stops and destroys. */
