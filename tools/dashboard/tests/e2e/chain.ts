@@ -318,6 +318,19 @@ interface PanelLike {
     geometry(): { shown: { low: number; high: number }; top_ms: number; pixel_ms: number };
 }
 
+/** What the cursor reads of the CBF's record at three bearings, `y` pixels below its top. */
+export async function readings(page: Page, y: number): Promise<string[]> {
+    const box = (await page.locator("[data-panel=cbf] .picture").boundingBox())!;
+    const texts: string[] = [];
+    for (const share of [0.1, 0.345, 0.8]) {
+        await page.mouse.move(box.x + share * box.width, box.y + y);
+        await drawn(page);
+        await until("the cursor reads a window", async () => /window/.test((await page.textContent("[data-panel=cbf] .readout"))!));
+        texts.push((await page.textContent("[data-panel=cbf] .readout"))!);
+    }
+    return texts;
+}
+
 export interface Picture {
     width: number;
     height: number;

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import type { Page } from "playwright-core";
-import { Chain, closeBrowser, drawn, picture, rgb, SHIP_DEG, until, wantedBy, type Picture } from "./chain.js";
+import { Chain, closeBrowser, drawn, picture, readings, rgb, SHIP_DEG, until, wantedBy, type Picture } from "./chain.js";
 
 after(closeBrowser);
 
@@ -117,12 +117,7 @@ test("a ratio's peak stands at the ship with its marks and its track, and the cu
                     assert.ok(marks.some((angle) => side * (angle - SHIP_DEG) > 0 && side * (angle - SHIP_DEG) < 8), `${topic}, ${panel}: marks at ${marks}`);
                 await page.keyboard.press("d");
             }
-            const box = (await page.locator("[data-panel=cbf] .picture").boundingBox())!;
-            for (const share of [0.1, 0.345, 0.8]) {
-                await page.mouse.move(box.x + share * box.width, box.y + 12);
-                await drawn(page);
-                await until("the cursor reads a window", async () => /window/.test((await page.textContent("[data-panel=cbf] .readout"))!));
-                const text = (await page.textContent("[data-panel=cbf] .readout"))!;
+            for (const text of await readings(page, 12)) {
                 const [, angle, window] = /([\d.]+) deg.*window (\d+)/.exec(text)!;
                 const { header, data } = messages.get(Number(window))!;
                 const value = data[header.axes[0].values!.findIndex((a) => a.toFixed(2) === angle)];

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import type { Sight } from "../../src/page/sight.js";
-import { Chain, closeBrowser, drawn, lineOf, picture, rgb, SHIP_DEG, until } from "./chain.js";
+import { Chain, closeBrowser, drawn, lineOf, picture, readings, rgb, SHIP_DEG, until } from "./chain.js";
 
 after(closeBrowser);
 
@@ -31,12 +31,7 @@ test("the drawn peak stands at the ship, and the cursor reads what the message c
             assert.ok(left - 1 <= place && place <= right + 1, `${panel}: peak at ${left}..${right}, the ship at ${place}`);
             assert.ok(right - left < 5, `${panel}: the peak is ${right - left + 1} pixels wide`);
         }
-        const box = (await page.locator("[data-panel=cbf] .picture").boundingBox())!;
-        for (const share of [0.1, 0.345, 0.8]) {
-            await page.mouse.move(box.x + share * box.width, box.y + 12);
-            await drawn(page);
-            await until("the cursor reads a window", async () => /window/.test((await page.textContent("[data-panel=cbf] .readout"))!));
-            const text = (await page.textContent("[data-panel=cbf] .readout"))!;
+        for (const text of await readings(page, 12)) {
             const [, angle, level, window] = /([\d.]+) deg.*· {2}(-?[\d.]+) dB re 1 µPa².*window (\d+)/.exec(text)!;
             const { header, data } = messages.get(Number(window))!;
             const angles = header.axes[0].values!;
