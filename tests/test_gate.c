@@ -2,6 +2,8 @@
 /* The gate: how often an owner may join and how much it may hold; and over real sockets, that a
  * refused reader reconnects by itself. */
 #include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +14,7 @@
 #include "core/core.h"
 #include "net/net.h"
 #include "port.h"
+#include "zmtp.h"
 
 static const int64_t second_ns = 1000000000;
 static sonar_error err;
@@ -47,6 +50,22 @@ Test(gate, many_owners_have_one_more_limit_together) {
         }
         cr_expect_eq(count, s ? 24 : 48, "%d", count);
     }
+    sonar_gate_destroy(gate);
+}
+
+/* Without its rounds the thread would have more work the longer a round lasts. */
+Test(gate, peers_join_only_as_fast_as_the_thread_takes_their_requests) {
+    sonar_gate *gate = sonar_gate_create(8);
+    const int64_t now_ns = sonar_monotonic_ns();
+    sonar_gate_attend(gate, "tcp://127.0.0.1:1");
+    cr_expect_eq(joins(gate, "user 1", 30, now_ns), 8);
+    cr_expect_eq(joins(gate, "user 2", 30, now_ns), 0);
+    sonar_gate_round(gate, false); /* requests still wait */
+    cr_expect_eq(joins(gate, "user 2", 30, now_ns), 0);
+    sonar_gate_round(gate, true);
+    cr_expect_eq(joins(gate, "user 2", 30, now_ns), 8);
+    sonar_gate_attend(gate, NULL);
+    cr_expect_eq(joins(gate, "user 2", 30, now_ns), 22);
     sonar_gate_destroy(gate);
 }
 
@@ -124,7 +143,7 @@ typedef struct hall {
     sonar_zap *zap;
     sonar_gate *gate;
     sonar_peers *peers;
-    char endpoint[64];
+    char endpoint[64], owner[SONAR_OWNER_BYTES]; /* of this process's readers */
 } hall;
 
 /* Only the other side can end a handshake of this socket. */
@@ -142,6 +161,7 @@ static hall open_hall(size_t places, const char *endpoint) {
         snprintf(h.endpoint, sizeof h.endpoint, "%s", endpoint);
     else
         own_endpoint("tcp", h.endpoint);
+    snprintf(h.owner, sizeof h.owner, endpoint ? "user %u" : "127.0.0.1", (unsigned)getuid());
     cr_assert_eq(sonar_zap_create(h.context, &host, &h.zap, &err), SONAR_OK);
     h.gate = sonar_gate_create(places);
     sonar_zap_gate(h.zap, SONAR_READERS, h.gate);
@@ -220,6 +240,72 @@ Test(gate, readers_that_were_refused_come_back_by_themselves) {
     for (int i = 0; i < READERS; i++)
         zmq_close(socket[i]);
     close_hall(&h);
+}
+
+/* Sends subscriptions until the connection ends or `for_ms` have passed; true: it has ended. */
+static bool flood(int fd, int for_ms) {
+    static const uint8_t subscription[] = {0, 4, 1, 'f', 'o', 'o'};
+    const int64_t end_ns = sonar_monotonic_ns() + (int64_t)for_ms * 1000000;
+    while (sonar_monotonic_ns() < end_ns)
+        if (!zmtp_bytes(fd, subscription, sizeof subscription, 100) && zmtp_is_over(fd))
+            return true;
+    return false;
+}
+
+/* Uses its processor, as if inside libzmq, until it is told to stop; or waits. */
+struct attendant {
+    const hall *hall;
+    bool waits;
+    atomic_bool stop;
+};
+
+static void *attend(void *arg) {
+    struct attendant *is = arg;
+    sonar_gate_attend(is->hall->gate, is->hall->endpoint);
+    while (!atomic_load(&is->stop))
+        if (is->waits)
+            usleep(1000);
+    sonar_gate_attend(is->hall->gate, NULL);
+    return NULL;
+}
+
+/* A reader that asks for little stays connected. */
+static bool is_flood_ended(const char *endpoint, bool waits) {
+    hall h = open_hall(8, endpoint);
+    struct attendant attendant = {&h, waits, false};
+    pthread_t thread;
+    void *quiet = reader(&h, "cbf");
+    expect_subscription(&h, quiet, h.owner);
+    const int fd = zmtp_connect(h.endpoint);
+    cr_assert(zmtp_handshake(fd, "SUB"));
+    cr_assert_eq(pthread_create(&thread, NULL, attend, &attendant), 0);
+    const bool ended = flood(fd, waits ? 1000 : 30000);
+    atomic_store(&attendant.stop, true);
+    pthread_join(thread, NULL);
+    char request[8]; /* libzmq ends a connection once its requests are read */
+    sonar_peer_counters count = look(&h);
+    for (int i = 0; i < 20000; i++, count = look(&h))
+        if (sonar_peers_connected(h.peers) == 2U - ended && count.refused == ended)
+            break;
+        else if (zmq_recv(h.socket, request, sizeof request, ZMQ_DONTWAIT) < 0)
+            usleep(1000);
+    cr_expect_eq(sonar_peers_connected(h.peers), 2U - ended);
+    cr_expect_eq(count.refused, ended);
+    close(fd);
+    zmq_close(quiet);
+    close_hall(&h);
+    return ended;
+}
+
+Test(gate, who_floods_a_thread_that_is_inside_libzmq_is_hung_up_on_by_another) {
+    char folder[] = "/tmp/sonar-gate-XXXXXX", path[64];
+    cr_assert(mkdtemp(folder));
+    snprintf(path, sizeof path, "ipc://%s/out", folder);
+    cr_expect(is_flood_ended(NULL, false));
+    cr_expect(is_flood_ended(path, false));
+    cr_expect_not(is_flood_ended(NULL, true), "a thread that does not run");
+    unlink(path + strlen("ipc://"));
+    rmdir(folder);
 }
 
 /* Takes `count` subscriptions to undefined topics; false: a peer was disconnected. */

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 
 #include "core/core.h"
 #include "net/net.h"
@@ -29,6 +30,20 @@ static const double request_tokens = 1.0 / 16, hung_up_tokens = 20, debt_most = 
 /* To what is no topic. libzmq goes through all subscriptions when a connection ends, some 20 ns for
  * each byte. */
 static const size_t foreign_bytes_most = 2048, foreign_bytes_of_all = 16384;
+/* Admitted until the thread has taken all requests of those before. A disconnect costs a walk
+ * through the subscriptions of all, so the work of a round must not grow with its duration. */
+enum { JOINS_OF_A_ROUND = 8 };
+static const int64_t inside_most_ns = 50000000; /* of processor time */
+
+/* The thread that does the work of the peers. */
+struct attendant {
+    bool present;
+    clockid_t clock; /* of its processor time */
+    char endpoint[SONAR_GATE_ENDPOINT_BYTES];
+    uint64_t rounds, joins; /* since it had caught up */
+    uint64_t seen_rounds;
+    int64_t seen_cpu_ns; /* sonar_gate_is_overrun's */
+};
 
 struct bucket {
     double tokens;
@@ -46,6 +61,8 @@ struct sonar_gate {
     size_t places_most; /* of one owner */
     struct bucket all;
     size_t foreign_bytes, owners;
+    struct attendant attendant;
+    uint64_t ended;
     struct owner owner[OWNERS_MOST];
 };
 
@@ -163,13 +180,16 @@ void sonar_gate_destroy(sonar_gate *gate) {
 bool sonar_gate_join(sonar_gate *gate, const char *name, int64_t now_ns) {
     pthread_mutex_lock(&gate->lock);
     refill(&gate->all, &everyone, now_ns);
-    struct owner *owner = gate->all.tokens >= 1 ? find_or_add(gate, name, now_ns) : NULL;
+    const bool room = gate->all.tokens >= 1 &&
+                      (!gate->attendant.present || gate->attendant.joins < JOINS_OF_A_ROUND);
+    struct owner *owner = room ? find_or_add(gate, name, now_ns) : NULL;
     if (owner)
         refill(&owner->bucket, &one, now_ns);
     const bool may = owner && owner->bucket.tokens >= 1;
     if (may) {
         owner->bucket.tokens--;
         gate->all.tokens--;
+        gate->attendant.joins++;
     }
     pthread_mutex_unlock(&gate->lock);
     return may;
@@ -220,4 +240,55 @@ void sonar_gate_give_back(sonar_gate *gate, const char *name, size_t places, siz
         gate->foreign_bytes -= sonar_min_size(bytes, gate->foreign_bytes);
     }
     pthread_mutex_unlock(&gate->lock);
+}
+
+/* ---- the thread behind the gate -------------------------------------------------------------- */
+
+void sonar_gate_attend(sonar_gate *gate, const char *endpoint) {
+    struct attendant *is = &gate->attendant;
+    pthread_mutex_lock(&gate->lock);
+    *is = (struct attendant){.present = endpoint != NULL};
+    is->present = is->present && pthread_getcpuclockid(pthread_self(), &is->clock) == 0;
+    snprintf(is->endpoint, sizeof is->endpoint, "%s", endpoint ? endpoint : "");
+    pthread_mutex_unlock(&gate->lock);
+}
+
+void sonar_gate_round(sonar_gate *gate, bool caught_up) {
+    pthread_mutex_lock(&gate->lock);
+    gate->attendant.rounds++;
+    if (caught_up)
+        gate->attendant.joins = 0;
+    pthread_mutex_unlock(&gate->lock);
+}
+
+/* A thread that waits, or that others keep from its processor, uses no processor time. */
+bool sonar_gate_is_overrun(sonar_gate *gate, char endpoint[SONAR_GATE_ENDPOINT_BYTES]) {
+    struct attendant *is = &gate->attendant;
+    struct timespec used;
+    bool overrun = false;
+    pthread_mutex_lock(&gate->lock);
+    if (is->present && clock_gettime(is->clock, &used) == 0) {
+        const int64_t cpu_ns = (int64_t)used.tv_sec * 1000000000 + used.tv_nsec;
+        const bool same = is->rounds == is->seen_rounds;
+        overrun = same && cpu_ns - is->seen_cpu_ns > inside_most_ns;
+        if (overrun || !same)
+            is->seen_cpu_ns = cpu_ns;
+        is->seen_rounds = is->rounds;
+        snprintf(endpoint, SONAR_GATE_ENDPOINT_BYTES, "%s", is->endpoint);
+    }
+    pthread_mutex_unlock(&gate->lock);
+    return overrun;
+}
+
+void sonar_gate_count_ended(sonar_gate *gate, uint64_t connections) {
+    pthread_mutex_lock(&gate->lock);
+    gate->ended += connections;
+    pthread_mutex_unlock(&gate->lock);
+}
+
+uint64_t sonar_gate_ended(sonar_gate *gate) {
+    pthread_mutex_lock(&gate->lock);
+    const uint64_t ended = gate->ended;
+    pthread_mutex_unlock(&gate->lock);
+    return ended;
 }

@@ -132,14 +132,31 @@ bool sonar_gate_enter(sonar_gate *gate, const char *owner, int64_t now_ns);
 bool sonar_gate_hold(sonar_gate *gate, const char *owner, size_t bytes, int64_t now_ns);
 void sonar_gate_give_back(sonar_gate *gate, const char *owner, size_t places, size_t bytes);
 
+/* The calling thread serves the gate's peers at this endpoint from now on; NULL: it has ended. It
+ * says each time that it has come out of libzmq, and whether it has taken all requests. Until it
+ * has, the gate admits 8 peers more, so that peers that join and leave cannot make work faster than
+ * the thread does it. */
+enum { SONAR_GATE_ENDPOINT_BYTES = 256 };
+void sonar_gate_attend(sonar_gate *gate, const char *endpoint);
+void sonar_gate_round(sonar_gate *gate, bool caught_up);
+/* True, with the endpoint, if that thread has used 50 ms of processor time since its last round, or
+ * since this was true. One other thread, some ten times a second. */
+bool sonar_gate_is_overrun(sonar_gate *gate, char endpoint[SONAR_GATE_ENDPOINT_BYTES]);
+/* Ends the connections at the endpoint whose requests wait because the thread does not keep up, and
+ * has their owners pay. How many; *owner: one of them. That other thread. */
+size_t sonar_flood_end(sonar_gate *gate, const char *endpoint, char owner[SONAR_OWNER_BYTES]);
+/* Connections ended so, to be added and to be read. Any thread. */
+void sonar_gate_count_ended(sonar_gate *gate, uint64_t connections);
+uint64_t sonar_gate_ended(sonar_gate *gate);
+
 /* By the address that libzmq tells, and of an accepted connection; false: it is none any more. */
 void sonar_owner_of_address(const char *address, char owner[SONAR_OWNER_BYTES]);
 bool sonar_owner_of_connection(int fd, char owner[SONAR_OWNER_BYTES]);
 
 /* Answers libzmq's questions about who connects, in a thread of its own, for all sockets of a
- * context. To be made before the first of them binds and destroyed after the last is closed. No key
- * is allowed at first. Refusals are logged, at most one line a second. Whoever is admitted has its
- * owner in its messages' property "User-Id". */
+ * context, and ends connections that overrun a gate's thread. To be made before the first of them
+ * binds and destroyed after the last is closed. No key is allowed at first. Refusals are logged, at
+ * most one line a second. Whoever is admitted has its owner in its messages' property "User-Id". */
 typedef struct sonar_zap sonar_zap;
 sonar_code sonar_zap_create(void *zmq_context, const sonar_host *host, sonar_zap **zap,
                             sonar_error *err);

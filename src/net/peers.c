@@ -297,7 +297,8 @@ size_t sonar_peers_connected(const sonar_peers *peers) {
 void sonar_peers_count(const sonar_peers *peers, sonar_peer_counters *count) {
     sonar_count_set(&count->accepted, peers->accepted);
     sonar_count_set(&count->admitted, peers->admitted);
-    sonar_count_set(&count->refused, peers->refused);
+    sonar_count_set(&count->refused,
+                    peers->refused + (peers->gate ? sonar_gate_ended(peers->gate) : 0));
     for (int i = 0; i < SONAR_HANDSHAKE_CAUSES; i++)
         sonar_count_set(&count->failed[i], peers->failed[i]);
 }

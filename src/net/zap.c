@@ -40,6 +40,7 @@ static const char admitted[] = "200", refused[] = "400", not_now[] = "429";
 static const int64_t log_interval_ns = 1000000000;
 /* Longer than an I/O thread that has asked is kept from its processor by others. */
 static const int64_t late_ns = 200000000;
+static const long tick_ms = 100;
 
 /* Where an answer goes to. */
 struct asker {
@@ -67,6 +68,7 @@ struct sonar_zap {
     uint64_t unsaid;               /* ...and how many it has kept to itself since */
     size_t late_first, late_count; /* the thread's: a ring, the first is due first */
     struct late late[LATE_MOST];
+    int64_t ticked_ns; /* the thread's */
 };
 
 /* A request as it came; only the first bytes of a frame that is too long. */
@@ -146,6 +148,27 @@ static void log_refusal(sonar_zap *zap, const struct request *request, const cha
               address_of(request), why, before);
     zap->logged_ns = now_ns;
     zap->unsaid = 0;
+}
+
+/* ---- floods ---------------------------------------------------------------------------------- */
+
+/* At most ten lines a second: each is of connections that had been admitted. */
+static void end_floods(sonar_zap *zap) {
+    const int64_t now_ns = sonar_monotonic_ns();
+    char endpoint[SONAR_GATE_ENDPOINT_BYTES], owner[SONAR_OWNER_BYTES];
+    if (now_ns - zap->ticked_ns < tick_ms * 1000000)
+        return;
+    zap->ticked_ns = now_ns;
+    for (int i = 0; i < SONAR_GATES; i++) {
+        if (!zap->gate[i] || !sonar_gate_is_overrun(zap->gate[i], endpoint))
+            continue;
+        const size_t ended = sonar_flood_end(zap->gate[i], endpoint, owner);
+        if (ended)
+            sonar_log(zap->host, SONAR_WARN, "security",
+                      "ended %zu connections of %s, one of %s: their requests came faster than "
+                      "they could be taken",
+                      ended, domain_name[i], owner);
+    }
 }
 
 static bool has_key(sonar_zap *zap, int domain, const struct request *request) {
@@ -249,7 +272,7 @@ static void *zap_main(void *arg) {
     struct request request;
     zmq_pollitem_t items[2] = {{.fd = zap->wake, .events = ZMQ_POLLIN},
                                {.socket = zap->socket, .events = ZMQ_POLLIN}};
-    long wait_ms = -1;
+    long wait_ms = tick_ms;
     while (!atomic_load(&zap->stopping)) {
         if (zmq_poll(items, 2, wait_ms) < 0 && zmq_errno() != EINTR)
             break; /* the context is being taken away */
@@ -257,8 +280,11 @@ static void *zap_main(void *arg) {
             if (is_question(&request))
                 take_request(zap, &request);
             answer_due(zap);
+            end_floods(zap);
         }
+        end_floods(zap);
         wait_ms = answer_due(zap);
+        wait_ms = wait_ms < 0 || wait_ms > tick_ms ? tick_ms : wait_ms;
     }
     atomic_store(&zap->ended, true);
     return NULL;
