@@ -63,10 +63,10 @@ struct sonar_zap {
     bool started;
     pthread_mutex_t lock; /* the lists */
     sonar_keyring allowed[SONAR_DOMAINS];
-    sonar_gate *gate[SONAR_GATES]; /* borrowed; NULL: anybody may come as often as he wants */
-    int64_t logged_ns;             /* the thread's: when it last said who was refused... */
-    uint64_t unsaid;               /* ...and how many it has kept to itself since */
-    size_t late_first, late_count; /* the thread's: a ring, the first is due first */
+    sonar_gate *_Atomic gate[SONAR_GATES]; /* borrowed; NULL: no limit */
+    int64_t logged_ns;                     /* the thread's: when it last said who was refused... */
+    uint64_t unsaid;                       /* ...and how many it has kept to itself since */
+    size_t late_first, late_count;         /* the thread's: a ring, the first is due first */
     struct late late[LATE_MOST];
     int64_t ticked_ns; /* the thread's */
 };
@@ -160,9 +160,10 @@ static void end_floods(sonar_zap *zap) {
         return;
     zap->ticked_ns = now_ns;
     for (int i = 0; i < SONAR_GATES; i++) {
-        if (!zap->gate[i] || !sonar_gate_is_overrun(zap->gate[i], endpoint))
+        sonar_gate *gate = zap->gate[i];
+        if (!gate || !sonar_gate_is_overrun(gate, endpoint))
             continue;
-        const size_t ended = sonar_flood_end(zap->gate[i], endpoint, owner);
+        const size_t ended = sonar_flood_end(gate, endpoint, owner);
         if (ended)
             sonar_log(zap->host, SONAR_WARN, "security",
                       "ended %zu connections of %s, one of %s: their requests came faster than "
@@ -210,7 +211,8 @@ static const char *judge(sonar_zap *zap, const struct request *request,
         log_refusal(zap, request, why);
         return refused;
     }
-    if (!zap->gate[domain] || sonar_gate_join(zap->gate[domain], owner, sonar_monotonic_ns()))
+    sonar_gate *gate = zap->gate[domain];
+    if (!gate || sonar_gate_join(gate, owner, sonar_monotonic_ns()))
         return admitted;
     snprintf(why, sizeof why, "%s joins the %s too often", owner, domain_name[domain]);
     log_refusal(zap, request, why);
