@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """beam.audio of a daemon, over its socket and as it recorded it: the tone of each of two simulated ships comes out of
 its own beam with its own level, and is down in the other's by the array's pattern; a beam is moved while the daemon
-runs; sonar-export makes sound of the recorded beams. beam_test.py BINARIES. Exit 77: skipped."""
+runs; sonar-export makes sound of the recorded beams; of a recording, beams follow the numbers that a run before gave to its
+tracks. beam_test.py BINARIES. Exit 77: skipped."""
 import json
 import pathlib
 import struct
@@ -213,6 +214,26 @@ def check_process(folder):
         check_levels(1e6 * file["time_data"][200:-200].T.astype(float), (60, 115))
 
 
+def check_tracks(folder):
+    """The numbers of one run are those of the next, with other topics, and in other rows."""
+    config, sea = folder / "config.yaml", folder / "long.f32"
+    subprocess.run([binaries / "sonar-sim", "-c", config, "-s", folder / "scene.yaml", "--duration", "10", "--file", sea],
+                   check=True, stdout=subprocess.DEVNULL)
+    process = [binaries / "sonar-process", sea, "--no-pictures", "--out"]
+    subprocess.run([*process, folder / "tracks", "--config", config], check=True, stdout=subprocess.DEVNULL)
+    tracks = json.loads((folder / "tracks/tracks.json").read_text())
+    number = {deg: next(t["number"] for t in reversed(tracks) if abs(t["az_deg"] - deg) < 1) for deg in SHIPS}
+    assert number[60] != number[115], number
+    follow = folder / "follow.yaml"
+    follow.write_text(config.read_text().replace("az_deg: [60, 115]", f"track: [{number[115]}, {number[60]}]"))
+    subprocess.run([*process, folder / "follow", "--config", follow, "--messages", "--topics", "beam.audio"], check=True,
+                   stdout=subprocess.DEVNULL)
+    code, said = export(folder / "follow/messages.sonar-spectra", folder / "follow.h5")
+    assert code == 0 and f"beams: track{number[115]}, track{number[60]}" in said, said
+    with h5py.File(folder / "follow.h5") as file:
+        check_levels(1e6 * file["time_data"][-5 * HOP:-200].T.astype(float), (115, 60))
+
+
 def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
@@ -224,6 +245,7 @@ def main():
         check_empty(folder, recorded)
         check_streams(folder, recorded)
         check_process(folder)
+        check_tracks(folder)
     print("beams: each ship in its own, live, moved and as sound")
 
 

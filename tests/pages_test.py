@@ -78,7 +78,7 @@ for i in 1 2; do sonar-export recorder-$i.f32 recorder-$i.wav; done
 """
 BEFORE = {
     "README.md": "sonar-sim -c config/demo.yaml -s config/scenes/demo.yaml &",
-    "docs/beams.md": "echo 'beam: {az_deg: [71, 110], bearing_deg: [130]}' >>/etc/sonard/sonard.yaml" + FED_NODE,
+    "docs/beams.md": "echo 'beam: {az_deg: [71, 110], bearing_deg: [130], track: [7]}' >>/etc/sonard/sonard.yaml" + FED_NODE,
     "docs/feed.md": SOUNDS + NODE,
     "docs/control.md": "echo 'record: {what: raw}' >>/etc/sonard/sonard.yaml" + NODE,
     "docs/recording.md": RECORDS + NODE, "docs/recordings.md": SOUNDS, "docs/node.md": NODE, "docs/reading.md": FED_NODE, "docs/viewer.md": FED_NODE,

@@ -283,7 +283,7 @@ static void expect_beams(uint64_t seed, enum shape shape, size_t sensors, size_t
     make_beam(&r, 4, hop, length, below(&r, 9));
     const double end = r.scan.cone ? 180 : 360;
     const sonar_beam_look look[4] = {
-        {0, false}, {end, false}, {uniform(&r, 0, end), false}, {uniform(&r, 0, end), false}};
+        {.deg = 0}, {.deg = end}, {.deg = uniform(&r, 0, end)}, {.deg = uniform(&r, 0, end)}};
     sonar_scan_unit(&r.scan, look[2].deg, r.u[0]);
     sonar_scan_unit(&r.scan, uniform(&r, 0, end), r.u[1]);
     float *out = calloc(4 * hop, sizeof *out);
@@ -324,7 +324,7 @@ Test(beam, focuses_on_a_point) {
     rig r;
     open_rig(&r, 5, LINE, 31, 0.5);
     make_beam(&r, 1, 512, 1024, 0);
-    const sonar_beam_look look = {63, false};
+    const sonar_beam_look look = {.deg = 63};
     double u[3];
     sonar_scan_unit(&r.scan, 63, u);
     sonar_beam_job job = job_of(&r, &look);
@@ -368,7 +368,7 @@ Test(beam, gaps_are_struck_out) {
         rig r;
         open_rig(&r, seed, PLANE, 9, 0.7);
         make_beam(&r, 1, HOP, LENGTH, 1);
-        const sonar_beam_look look = {40, false};
+        const sonar_beam_look look = {.deg = 40};
         const sonar_beam_job job = job_of(&r, &look);
         sonar_scan_unit(&r.scan, 40, r.u[0]);
         fill(&r, 5000);
@@ -401,7 +401,7 @@ Test(beam, begins_with_the_stream) {
     rig r;
     open_rig(&r, 3, LINE, 12, 0.7);
     make_beam(&r, 1, HOP, LENGTH, 0);
-    const sonar_beam_look look = {70, false};
+    const sonar_beam_look look = {.deg = 70};
     const sonar_beam_job job = job_of(&r, &look);
     sonar_scan_unit(&r.scan, 70, r.u[0]);
     fill(&r, 5000);
@@ -431,7 +431,7 @@ Test(beam, bearings_follow_the_heading) {
         r.heading_deg = 350;
         const double bearing = 75 * M_PI / 180;
         r.u[0][0] = cos(bearing), r.u[0][1] = sin(bearing);
-        const sonar_beam_look look[2] = {{75, true}, {30, false}};
+        const sonar_beam_look look[2] = {{.deg = 75, .is_true = true}, {.deg = 30}};
         float out[2 * HOP];
         sonar_beam_facts facts[2];
         double error = 0, fixed = 0;
@@ -463,7 +463,7 @@ Test(beam, bearing_without_heading_is_struck_out) {
     rig r;
     open_rig(&r, 2, PLANE, 5, 0.5);
     make_beam(&r, 2, 100, 200, 0);
-    const sonar_beam_look look[2] = {{10, true}, {10, false}};
+    const sonar_beam_look look[2] = {{.deg = 10, .is_true = true}, {.deg = 10}};
     const sonar_beam_job job = job_of(&r, look);
     fill(&r, 5000);
     float out[200];
@@ -485,7 +485,7 @@ Test(beam, live_changes_do_not_click) {
         make_beam(&r, 1, HOP, LENGTH, 30);
         sonar_scan_unit(&r.scan, 60, r.u[0]);
         r.shading[3] = r.shading[5] = 0.5F;
-        sonar_beam_look look = {60, false};
+        sonar_beam_look look = {.deg = 60};
         sonar_beam_job job = job_of(&r, &look);
         float out[2 * HOP], plain[HOP];
         sonar_beam_facts facts;
@@ -520,7 +520,7 @@ Test(beam, does_not_bridge_a_lost_window) {
     rig r;
     open_rig(&r, 4, LINE, 20, 0.7);
     make_beam(&r, 1, HOP, LENGTH, 0);
-    sonar_beam_look look = {90, false};
+    sonar_beam_look look = {.deg = 90};
     const sonar_beam_job job = job_of(&r, &look);
     float out[HOP], plain[HOP];
     sonar_beam_facts facts;
@@ -544,7 +544,7 @@ Test(beam, gain_against_noise) {
         for (size_t i = 0; i < r.capacity; i++)
             ((float *)r.ring)[r.channel[k] * r.capacity + i] =
                 (float)(sonar_random_normal(&r.random) / (double)r.scale[k]);
-    const sonar_beam_look look = {77, false};
+    const sonar_beam_look look = {.deg = 77};
     const sonar_beam_job job = job_of(&r, &look);
     float *out = calloc(4096, sizeof *out);
     sonar_beam_facts facts;

@@ -188,12 +188,12 @@ Test(beam_topic, header_says_what_it_is) {
     cr_expect(strstr(r.head, "{\"name\":\"time\",\"unit\":\"s\",\"start\":0,\"step\":0.000125}"));
     cr_expect(strstr(r.head, "\"unit\":\"uPa\""));
     cr_expect(strstr(r.head, "\"range_m\":null"));
-    cr_expect(strstr(r.head, "{\"name\":\"az70\",\"az_deg\":70,\"bearing_deg\":null,\"missing\":0},"
-                             "{\"name\":\"az110\","),
+    cr_expect(strstr(r.head, "{\"name\":\"az70\",\"az_deg\":70,\"bearing_deg\":null,\"missing\":0,"
+                             "\"track\":null,\"track_state\":null},{\"name\":\"az110\","),
               "%s", r.head);
     /* no heading: the bearing has no direction, and no sample */
     cr_expect(strstr(r.head, "{\"name\":\"bearing71\",\"az_deg\":null,\"bearing_deg\":71,"
-                             "\"missing\":1500}"),
+                             "\"missing\":1500,\"track\":null,\"track_state\":null}"),
               "%s", r.head);
     /* Hann over 24 sensors but one: a third less than 23 */
     const double gain = cJSON_GetNumberValue(cJSON_GetObjectItem(head, "array_gain_db"));

@@ -155,6 +155,7 @@ static const struct trial {
     {OPT_NORMALISER, "two_pass", {{0}}},
     {OPT_BEAM_AZ, "[30]", {{0}}},
     {OPT_BEAM_BEARING, "[]", {{0}}},
+    {OPT_BEAM_TRACK, "[3]", {{"beam.az_deg", NULL}}},
     {OPT_BEAM_RANGE, "100", {{0}}},
     {OPT_BEARING_REFERENCE, "true", {{0}}},
     {OPT_NAV_OFFSET, "5", {{0}}},

@@ -282,9 +282,10 @@ static void check_series(const output_message *message) {
     expect_text(message, "\"utc_ns\":1763654400122456792,");
     expect_text(message, "\"sample_index\":9007199254753273,");
     expect_text(message, "\"range_m\":null,\"array_gain_db\":12.5,\"beams\":["
-                         "{\"name\":\"az71\",\"az_deg\":71,\"bearing_deg\":null,\"missing\":3},"
-                         "{\"name\":\"bearing130\",\"az_deg\":99.5,\"bearing_deg\":130,"
-                         "\"missing\":0}]");
+                         "{\"name\":\"az71\",\"az_deg\":71,\"bearing_deg\":null,\"missing\":3,"
+                         "\"track\":null,\"track_state\":null},"
+                         "{\"name\":\"track12\",\"az_deg\":99.5,\"bearing_deg\":130,"
+                         "\"missing\":0,\"track\":12,\"track_state\":\"coasting\"}]");
 }
 
 static void check_window(const output_message *message) {

@@ -503,6 +503,56 @@ Test(tracks, restart_keeps_numbers) {
     end(&b);
 }
 
+/* What is expected of a track is what the next window says if nothing is heard in it, and asking
+ * changes nothing. */
+static void expect_next(bool line, bool heading) {
+    watch w;
+    char before[SONAR_TRACKS_TEXT], after[SONAR_TRACKS_TEXT];
+    uint64_t number = 0;
+    bool lost = false;
+    begin(&w, line, 16);
+    w.sea.heading_deg = 20;
+    w.sea.sources = 1;
+    w.sea.source[0] = (plots_source){70, 10, 0.9};
+    cr_assert_eq(sonar_tracks_expect(w.tracks, 1, 0).state, SONAR_TRACK_UNKNOWN);
+    for (int i = 0; i < 600 && !lost; i++, w.sea.source[0].bearing_deg += 0.05) {
+        w.sea.source[0].detected = i < 300 && i % 4 < 3 ? 0.9 : 0;
+        sonar_track_place place = sonar_tracks_expect(w.tracks, number, w.sea.step_s);
+        plots_list(&w.sea);
+        sonar_tracks_window window = plots_window(&w.sea);
+        for (size_t k = 0; k < w.sea.detections && !heading; k++)
+            w.sea.detection[k].bearing_deg -= 20;
+        window.of[SONAR_FROM_CBF].heading_deg = heading ? 20 : NAN;
+        w.count = sonar_tracks_run(w.tracks, &window, w.track);
+        const sonar_track *t = number ? numbered(&w, number) : w.count ? &w.track[0] : NULL;
+        if (number && t && i % 4 == 3 && place.state != SONAR_TRACK_LOST) {
+            cr_assert_float_eq(place.az_deg, t->az_deg, 1e-9);
+            cr_assert_eq(!!isnan(place.bearing_deg), !heading);
+            cr_assert(!heading || apart_deg(place.bearing_deg, t->bearing[0].deg) < 1e-9);
+            cr_assert(place.state == t->state || t->state == SONAR_TRACK_COASTING ||
+                      t->state == SONAR_TRACK_LOST);
+        }
+        number = t ? t->number : number;
+        lost = number && (!t || t->state == SONAR_TRACK_LOST);
+        sonar_tracks_save(w.tracks, before);
+        sonar_tracks_expect(w.tracks, number, 100);
+        sonar_tracks_save(w.tracks, after);
+        cr_assert_str_eq(before, after);
+    }
+    cr_assert(lost);
+    cr_assert_eq(sonar_tracks_expect(w.tracks, number, 0).state, SONAR_TRACK_LOST);
+    cr_assert_eq(sonar_tracks_expect(w.tracks, number + 1000, 0).state, SONAR_TRACK_UNKNOWN);
+    cr_assert_eq(sonar_tracks_expect(w.tracks, 0, 0).state, SONAR_TRACK_UNKNOWN);
+    end(&w);
+}
+
+Test(tracks, expects_what_comes_if_nothing_is_heard) {
+    expect_next(true, true);
+    expect_next(true, false);
+    expect_next(false, true);
+    expect_next(false, false);
+}
+
 /* More contacts than tracks, in every place, for a while; then values that are no numbers. */
 Test(tracks, crowds_and_nonsense) {
     watch w;

@@ -14,19 +14,28 @@ static const double MOST = 1e9;
 /* Room for a lower sound speed than that of the start. */
 static const double ROOM = 1.1;
 
-static bool add_looks(sonar_loader *l, sonar_option_id id, bool is_true) {
+/* Where a beam by a track looks, is found out window by window. */
+static sonar_beam_look look_of(sonar_option_id id, double number) {
+    return id == OPT_BEAM_TRACK
+               ? (sonar_beam_look){.deg = NAN,
+                                   .track = {.follows = true, .number = (uint64_t)number}}
+               : (sonar_beam_look){.deg = number, .is_true = id == OPT_BEAM_BEARING};
+}
+
+static bool add_looks(sonar_loader *l, sonar_option_id id, const char *name) {
     sonar_config *c = l->config;
     const sonar_value *v = value(l, id);
     for (size_t i = 0; have(l, id) && i < v->count; i++) {
         if (c->specs.beams == SONAR_BEAMS_MOST)
-            return fail(l, id, NULL, "beam.az_deg and beam.bearing_deg have more than %d beams",
+            return fail(l, id, NULL,
+                        "beam.az_deg, beam.bearing_deg and beam.track have more than %d beams",
                         SONAR_BEAMS_MOST);
-        if (!is_true && c->cbf_scan.cone && !(v->numbers[i] >= 0 && v->numbers[i] <= 180))
+        if (id == OPT_BEAM_AZ && c->cbf_scan.cone && !(v->numbers[i] >= 0 && v->numbers[i] <= 180))
             return fail(l, id, "angles from the line's axis, 0 to 180",
                         "a line has no beam at %g deg", v->numbers[i]);
-        snprintf(c->beam_name[c->specs.beams], sizeof c->beam_name[0], "%s%g",
-                 is_true ? "bearing" : "az", v->numbers[i]);
-        c->beam[c->specs.beams++] = (sonar_beam_look){v->numbers[i], is_true};
+        snprintf(c->beam_name[c->specs.beams], sizeof c->beam_name[0], "%s%.*g", name,
+                 id == OPT_BEAM_TRACK ? 10 : 6, v->numbers[i]);
+        c->beam[c->specs.beams++] = look_of(id, v->numbers[i]);
     }
     return !v->bad;
 }
@@ -69,6 +78,19 @@ static bool check_beams(sonar_loader *l, sonar_option_id first) {
     return check_cost(l, first);
 }
 
+/* Tracks are computed for a beam that follows one, with the memory of the topic. */
+static bool check_followed(sonar_loader *l) {
+    sonar_config *c = l->config;
+    c->beam_follows = value(l, OPT_BEAM_TRACK)->count > 0;
+    if (c->beam_follows && !c->detect_enabled)
+        return fail(l, OPT_BEAM_TRACK, "beams by tracks with detections.enabled: true",
+                    "without detections there are no tracks to follow");
+    if (c->beam_follows && !(c->output_topics & SONAR_WANT(SONAR_TRACKS)))
+        return fail(l, OPT_BEAM_TRACK, "beams by tracks with tracks in output.topics",
+                    "output.topics leaves out the tracks to follow");
+    return true;
+}
+
 sonar_beam_spec sonar_config_beam(const sonar_config *c) {
     return (sonar_beam_spec){.sensors = c->sensors,
                              .beams = c->specs.beams,
@@ -77,14 +99,21 @@ sonar_beam_spec sonar_config_beam(const sonar_config *c) {
                              .fs_hz = c->fs_hz};
 }
 
+sonar_option_id sonar_beams_option(const sonar_loader *l) {
+    if (value(l, OPT_BEAM_AZ)->count)
+        return OPT_BEAM_AZ;
+    return value(l, OPT_BEAM_BEARING)->count ? OPT_BEAM_BEARING : OPT_BEAM_TRACK;
+}
+
 bool sonar_resolve_beams(sonar_loader *l) {
     sonar_config *c = l->config;
     c->specs.lookback = c->specs.mvdr_lookback;
     if (!have(l, OPT_BEAM_RANGE))
         c->beam_range_m = INFINITY;
-    if (!add_looks(l, OPT_BEAM_AZ, false) || !add_looks(l, OPT_BEAM_BEARING, true))
+    if (!add_looks(l, OPT_BEAM_AZ, "az") || !add_looks(l, OPT_BEAM_BEARING, "bearing") ||
+        !add_looks(l, OPT_BEAM_TRACK, "track") || !check_followed(l))
         return false;
-    const sonar_option_id first = value(l, OPT_BEAM_AZ)->count ? OPT_BEAM_AZ : OPT_BEAM_BEARING;
+    const sonar_option_id first = sonar_beams_option(l);
     if (!c->specs.beams)
         return true;
     if (!check_beams(l, first))

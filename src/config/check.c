@@ -273,7 +273,7 @@ static void check_topics(sonar_loader *l) {
     if (!c->specs.cbf.ranges && c->output_topics & SONAR_WANT(SONAR_CBF_NEARFIELD))
         warn(l, OPT_TOPICS, NULL, "cbf.nearfield is not published without cbf.ranges_m");
     if (!c->specs.beams && c->output_topics & SONAR_WANT(SONAR_BEAM_AUDIO))
-        warn(l, OPT_TOPICS, "beam.az_deg or beam.bearing_deg",
+        warn(l, OPT_TOPICS, "beam.az_deg, beam.bearing_deg or beam.track",
              "beam.audio is not published without beams");
     if (c->specs.mvdr_enabled && !c->specs.mvdr.ranges &&
         c->output_topics & SONAR_WANT(SONAR_MVDR_NEARFIELD))
@@ -300,9 +300,8 @@ static void check_mvdr_extras(sonar_loader *l) {
 static void check_beams(sonar_loader *l) {
     const sonar_config *c = l->config;
     const double exact_hz = SONAR_BEAM_SHARE * c->fs_hz / 2;
-    const sonar_option_id first = value(l, OPT_BEAM_AZ)->count ? OPT_BEAM_AZ : OPT_BEAM_BEARING;
     if (c->specs.beams && band_top_hz(c, &c->cbf_band, c->specs.cbf.length) > exact_hz)
-        warn(l, first, NULL,
+        warn(l, sonar_beams_option(l), NULL,
              "beam.audio is exact up to %.6g Hz, and the CBF's band ends above that", exact_hz);
 }
 

@@ -133,6 +133,7 @@ typedef struct sonar_config {
     /* beams with a time series; their number: specs.beams */
     sonar_beam_look beam[SONAR_BEAMS_MOST];
     char beam_name[SONAR_BEAMS_MOST][SONAR_BEAM_NAME];
+    bool beam_follows;   /* one of them follows a track: tracks are computed for it */
     double beam_range_m; /* INFINITY: far field */
 
     /* output */

@@ -240,7 +240,7 @@ static const struct {
                     [CBF_BAND_GROUP] = {OPT_CBF_BAND_HZ, OPT_CBF_BAND_BINS},
                     [LOFAR_BAND_GROUP] = {OPT_LOFAR_BAND_HZ, OPT_LOFAR_BAND_BINS},
                     [MVDR_BAND_GROUP] = {OPT_MVDR_BAND_HZ, OPT_MVDR_BAND_BINS},
-                    [BEAM_GROUP] = {OPT_BEAM_AZ, OPT_BEAM_BEARING},
+                    [BEAM_GROUP] = {OPT_BEAM_AZ, OPT_BEAM_TRACK},
                     [SPEED_GROUP] = {OPT_SOUND_SPEED, OPT_SOUND_SPEED},
                     [DELAY_GROUP] = {OPT_DELAY, OPT_DELAY}};
 

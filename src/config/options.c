@@ -492,6 +492,11 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
     [OPT_BEAM_BEARING] = {"beam.bearing_deg", LIVE, .type = SONAR_TYPE_REALS, .unit = "deg",
                           .low = 0, .high = 360, .most = SONAR_BEAMS_MOST, .fallback = "[]",
                           .help = "More beams, as true bearings: they follow the heading."},
+    [OPT_BEAM_TRACK] = {"beam.track", LIVE, .type = SONAR_TYPE_INTEGERS, .low = 0,
+                        .high = 1000000000, .most = SONAR_BEAMS_MOST, .fallback = "[]",
+                        .help =
+                            "More beams, as numbers of tracks: they follow the contact. 0 keeps "
+                            "a beam for a later change."},
     [OPT_BEAM_RANGE] = {"beam.range_m", LIVE, AT(beam_range_m), POSITIVE("m", 1e7),
                         .computed = "far field",
                         .help = "Range at which these beams are focused, as cbf.range_reference "

@@ -115,6 +115,7 @@ typedef enum sonar_option_id {
     OPT_NORMALISER,
     OPT_BEAM_AZ,
     OPT_BEAM_BEARING,
+    OPT_BEAM_TRACK,
     OPT_BEAM_RANGE,
     OPT_OUTPUT_ENDPOINT,
     OPT_TOPICS,
@@ -307,6 +308,8 @@ bool sonar_resolve_directions(sonar_loader *loader);
 bool sonar_resolve_ranges(sonar_loader *loader, double lambda);
 /* beams with a time series, once directions are resolved: */
 bool sonar_resolve_beams(sonar_loader *loader);
+/* the option that gives the first of them: */
+sonar_option_id sonar_beams_option(const sonar_loader *loader);
 /* Checks rules between endpoints and keys; reads the keys if loader->with_keys. */
 void sonar_check_security(sonar_loader *loader);
 /* Completes the specifications of the stages with values that depend on others: bins, bands,

@@ -93,8 +93,8 @@ sonar_code sonar_config_part_create(const sonar_config *whole, const sonar_rank_
             whole->cluster_ranks);
     if (whole->specs.beams && ranks > 1)
         return sonar_fail(err, SONAR_EINVAL, "beam",
-                          "several ranks have no time series of beams: beam.az_deg and "
-                          "beam.bearing_deg need one process with all sensors");
+                          "several ranks have no time series of beams: beam.az_deg, "
+                          "beam.bearing_deg and beam.track need one process with all sensors");
     if (whole->tow_model == SONAR_TOW_FOLLOW && ranks > 1)
         return sonar_fail(
             err, SONAR_EINVAL, "navigation.tow.model",

@@ -214,14 +214,16 @@ static void put_track_bearing(const json *list, const sonar_track_bearing *b) {
     put_number(&item, "probability", b->probability);
 }
 
+static const char *const name_of_state[] = {[SONAR_TRACK_TENTATIVE] = "tentative",
+                                            [SONAR_TRACK_CONFIRMED] = "confirmed",
+                                            [SONAR_TRACK_COASTING] = "coasting",
+                                            [SONAR_TRACK_LOST] = "lost",
+                                            [SONAR_TRACK_UNKNOWN] = "unknown"};
+
 static void put_track(const json *list, const sonar_track *t) {
-    static const char *const state[] = {[SONAR_TRACK_TENTATIVE] = "tentative",
-                                        [SONAR_TRACK_CONFIRMED] = "confirmed",
-                                        [SONAR_TRACK_COASTING] = "coasting",
-                                        [SONAR_TRACK_LOST] = "lost"};
     json item = append_object(list);
     put_uint(&item, "number", t->number);
-    put_string(&item, "state", state[t->state]);
+    put_string(&item, "state", name_of_state[t->state]);
     put_number(&item, "existence", t->existence);
     json bearings = put_array(&item, "bearings");
     for (size_t i = 0; i < t->bearings; i++)
@@ -256,6 +258,12 @@ static void put_beams(const json *root, const sonar_output_spec *spec, const son
         put_number(&item, "az_deg", facts->az_deg);
         put_number(&item, "bearing_deg", facts->bearing_deg);
         put_uint(&item, "missing", facts->missing);
+        if (facts->track.follows)
+            put_uint(&item, "track", facts->track.number);
+        else
+            put_null(&item, "track");
+        put_string(&item, "track_state",
+                   facts->track.follows ? name_of_state[facts->track.state] : NULL);
     }
 }
 

@@ -137,13 +137,16 @@ sonar_result *sonar_result_find(sonar_pipeline *p) {
 
 /* ---- one window ------------------------------------------------------------------------------ */
 
-/* What the stages have to compute for the wanted topics; detections need spectra. */
+/* What is to be computed for the wanted topics; detections need spectra, and a beam may follow a
+ * track. */
 uint32_t sonar_pipeline_needed(const sonar_config *c, uint32_t wanted) {
     uint32_t made = c->detect_enabled ? sonar_topics_by(SONAR_MADE_BY_DETECTOR) : 0;
     size_t shape[2];
     for (int i = 0; i < SONAR_SURFACES; i++)
         if (sonar_specs_surface(&c->specs, (sonar_surface)i, shape))
             made |= SONAR_WANT(i);
+    if (c->beam_follows && wanted & made & SONAR_WANT(SONAR_BEAM_AUDIO))
+        wanted |= SONAR_WANT(SONAR_TRACKS);
     return sonar_topics_needed(wanted & made) & made;
 }
 
@@ -194,7 +197,7 @@ static sonar_code conclude(sonar_pipeline *p, uint32_t outputs, sonar_result *re
     sonar_code code = SONAR_OK;
     if (outputs & sonar_topics_by(SONAR_MADE_BY_DETECTOR))
         code = sonar_pipeline_detect(p, result, err);
-    if (!code && result->present & SONAR_WANT(SONAR_TRACKS))
+    if (!code && outputs & SONAR_WANT(SONAR_TRACKS))
         sonar_tracking_run(p, result);
     if (!code) {
         sonar_normalised_run(p, result);

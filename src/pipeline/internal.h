@@ -457,6 +457,10 @@ void sonar_peaks_run(sonar_pipeline *pipeline, sonar_result *result);
 /* tracks.c: the tracks of the result, once its detections are there. run: data thread. */
 sonar_code sonar_tracking_create(sonar_pipeline *pipeline, sonar_error *err);
 void sonar_tracking_run(sonar_pipeline *pipeline, sonar_result *result);
+/* Where the track of that number is expected by the windows before the result's, that long after
+ * the middle of this one. Data thread. */
+sonar_track_place sonar_tracking_expect(const sonar_pipeline *pipeline, const sonar_result *result,
+                                        uint64_t number, double from_middle_s);
 /* Stores them for the next start, once the data thread has ended. Control thread. */
 void sonar_tracking_save(const sonar_pipeline *pipeline);
 /* record.c: creates the recorder if one is configured; where its samples and messages come from;

@@ -109,6 +109,14 @@ static void check_restored(struct tracking *is, const sonar_result *result) {
     is->restored = false;
 }
 
+sonar_track_place sonar_tracking_expect(const sonar_pipeline *p, const sonar_result *result,
+                                        uint64_t number, double from_middle_s) {
+    if (!p->tracking.tracks || !p->tracking.epoch)
+        return (sonar_track_place){SONAR_TRACK_UNKNOWN, NAN, NAN};
+    return sonar_tracks_expect(p->tracking.tracks, number,
+                               fmax(since_last_s(p, result) + from_middle_s, 0));
+}
+
 void sonar_tracking_run(sonar_pipeline *p, sonar_result *result) {
     check_restored(&p->tracking, result);
     const sonar_tracks_window w = window_of(p, result);

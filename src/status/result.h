@@ -230,7 +230,8 @@ typedef enum sonar_track_state {
     SONAR_TRACK_TENTATIVE = 0,
     SONAR_TRACK_CONFIRMED, /* it exists, and is heard */
     SONAR_TRACK_COASTING,  /* it exists, but is probably not heard now */
-    SONAR_TRACK_LOST       /* its last report */
+    SONAR_TRACK_LOST,      /* its last report */
+    SONAR_TRACK_UNKNOWN    /* of a number that no track has had */
 } sonar_track_state;
 
 /* What is known of one of a track's bearings. */
@@ -261,11 +262,19 @@ typedef struct sonar_track {
 
 enum { SONAR_BEAMS_MOST = 16, SONAR_BEAM_NAME = 24 };
 
+/* The track that a beam follows. */
+typedef struct sonar_beam_track {
+    bool follows; /* false: none */
+    uint64_t number;
+    sonar_track_state state; /* as expected for the window */
+} sonar_beam_track;
+
 /* What a window's time series says of a beam, as of its last sample. */
 typedef struct sonar_beam_facts {
     double az_deg;      /* in the scan's angles; NaN: unknown, and all samples are NaN */
-    double bearing_deg; /* as configured; NaN: the beam was not given by its bearing */
+    double bearing_deg; /* as configured, or where the track was expected; NaN: by its angle */
     size_t missing;     /* samples that are NaN */
+    sonar_beam_track track;
 } sonar_beam_facts;
 
 /* ---- navigation ------------------------------------------------------------------------------ */

@@ -21,7 +21,7 @@ static void make_scan(sonar_scan *scan, size_t count, double *az_deg) {
                          .axis_depression_deg = -7.5};
 }
 
-static const char beam_name[SCENE_BEAMS][SONAR_BEAM_NAME] = {"az71", "bearing130"};
+static const char beam_name[SCENE_BEAMS][SONAR_BEAM_NAME] = {"az71", "track12"};
 
 void output_scene_make(output_scene *scene, void *zmq_context, const char *endpoint) {
     memset(scene, 0, sizeof *scene);
@@ -87,31 +87,32 @@ static void fill_surface(output_scene *scene, size_t index, sonar_surface surfac
 
 void output_scene_fill(output_scene *scene, size_t index, uint64_t window) {
     sonar_result *result = &scene->result[index];
-    *result = (sonar_result){.window = window,
-                             .first_sample = 9007199254740993U + window * 4096, /* 2^53 + 1 */
-                             .window_length = 8192,
-                             .mvdr_first_sample = 9007199254740995U,
-                             .mvdr_end_sample = 9007199254740998U,
-                             .utc_ns = 1763654400123456789 + (int64_t)window,
-                             .epoch = 4294967295U,
-                             .backend = "cpu",
-                             .present = SONAR_WANT(SONAR_DETECTIONS) | SONAR_WANT(SONAR_TRACKS),
-                             .params = scene->params,
-                             .cbf_snapshots = 1,
-                             .mvdr_snapshots = 63.5,
-                             .mvdr_delta = 0.125,
-                             .mvdr_level_db = -2.5,
-                             .mvdr_tonal_bins = 2,
-                             .mvdr_sources = 2.5,
-                             .mvdr_most_sources = 4,
-                             .mvdr_limited = 0.25,
-                             .music_sources = 1.5,
-                             .music_most_sources = 3,
-                             .music_bins = 2,
-                             .beam = {{71, NAN, 3}, {99.5, 130, 0}},
-                             .beam_begin = -8,
-                             .beam_gain_db = 12.5,
-                             .arrival_ns = sonar_monotonic_ns()};
+    *result =
+        (sonar_result){.window = window,
+                       .first_sample = 9007199254740993U + window * 4096, /* 2^53 + 1 */
+                       .window_length = 8192,
+                       .mvdr_first_sample = 9007199254740995U,
+                       .mvdr_end_sample = 9007199254740998U,
+                       .utc_ns = 1763654400123456789 + (int64_t)window,
+                       .epoch = 4294967295U,
+                       .backend = "cpu",
+                       .present = SONAR_WANT(SONAR_DETECTIONS) | SONAR_WANT(SONAR_TRACKS),
+                       .params = scene->params,
+                       .cbf_snapshots = 1,
+                       .mvdr_snapshots = 63.5,
+                       .mvdr_delta = 0.125,
+                       .mvdr_level_db = -2.5,
+                       .mvdr_tonal_bins = 2,
+                       .mvdr_sources = 2.5,
+                       .mvdr_most_sources = 4,
+                       .mvdr_limited = 0.25,
+                       .music_sources = 1.5,
+                       .music_most_sources = 3,
+                       .music_bins = 2,
+                       .beam = {{71, NAN, 3}, {99.5, 130, 0, {true, 12, SONAR_TRACK_COASTING}}},
+                       .beam_begin = -8,
+                       .beam_gain_db = 12.5,
+                       .arrival_ns = sonar_monotonic_ns()};
     fill_surface(scene, index, SONAR_CBF_AZIMUTH, 1, SCENE_CBF_DIRECTIONS, 0);
     fill_surface(scene, index, SONAR_CBF_NEARFIELD, 2, SCENE_RANGES, SCENE_CBF_DIRECTIONS);
     fill_surface(scene, index, SONAR_CBF_LOFAR, 2, SCENE_CBF_BINS, SCENE_CBF_DIRECTIONS);

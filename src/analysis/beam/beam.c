@@ -348,7 +348,8 @@ static void run_beam(void *arg, size_t beam, size_t worker) {
     float *out = b->out + beam * hop;
     const bool continues = b->continues && t->steered;
     const struct turn turn = turn_of(b, t, continues, look);
-    *facts = (sonar_beam_facts){.bearing_deg = look->is_true ? look->deg : NAN};
+    *facts =
+        (sonar_beam_facts){.bearing_deg = look->is_true ? look->deg : NAN, .track = look->track};
     if (!steer(b, look, turn.begin_deg, w->tau_s, t->next, &facts->az_deg)) {
         leave_out(b, beam, out);
         return;

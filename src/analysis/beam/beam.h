@@ -46,8 +46,10 @@ typedef struct sonar_beam_spec {
 
 /* Where a beam looks. */
 typedef struct sonar_beam_look {
-    double deg;   /* an angle of the CBF's scan, or a bearing clockwise from true north */
+    double deg;   /* an angle of the CBF's scan, or a bearing clockwise from true north; NaN:
+                     unknown, and all samples are NaN */
     bool is_true; /* a bearing, in the horizontal plane of a line, else at the scan's depression */
+    sonar_beam_track track; /* if it follows one, the caller sets deg and is_true for each run */
 } sonar_beam_look;
 
 typedef struct sonar_beam_job {

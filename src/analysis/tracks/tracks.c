@@ -58,20 +58,17 @@ static void turn_frame(sonar_tracks *s, const sonar_tracks_window *w) {
     s->is_true = is_true;
 }
 
-static void predict(sonar_tracks *s, double dt) {
+static void predict(struct follow *f, double dt) {
     const double from_heard = 1 - exp(-dt / heard_s), from_unheard = 1 - exp(-dt / unheard_s),
                  ends = 1 - exp(-dt / gone_s);
-    for (size_t t = 0; t < s->count; t++) {
-        struct follow *f = &s->track[t];
-        const double silent = f->heard * from_heard, audible = f->unheard * from_unheard;
-        f->unheard = (f->unheard - audible) * (1 - ends) + silent;
-        f->heard += audible - silent;
-        f->age_s += dt;
-        f->since_s += dt;
-        f->contact = SIZE_MAX;
-        for (size_t i = 0; i < f->sides; i++)
-            sonar_bearing_predict(&f->side[i].is, dt);
-    }
+    const double silent = f->heard * from_heard, audible = f->unheard * from_unheard;
+    f->unheard = (f->unheard - audible) * (1 - ends) + silent;
+    f->heard += audible - silent;
+    f->age_s += dt;
+    f->since_s += dt;
+    f->contact = SIZE_MAX;
+    for (size_t i = 0; i < f->sides; i++)
+        sonar_bearing_predict(&f->side[i].is, dt);
 }
 
 /* ---- beginning and end ----------------------------------------------------------------------- */
@@ -234,7 +231,8 @@ static void forget_ended(sonar_tracks *s) {
 
 size_t sonar_tracks_run(sonar_tracks *s, const sonar_tracks_window *w, sonar_track *track) {
     turn_frame(s, w);
-    predict(s, w->since_s);
+    for (size_t t = 0; t < s->count; t++)
+        predict(&s->track[t], w->since_s);
     sonar_tracks_look_at(s, w);
     sonar_tracks_gather_plots(s, w);
     sonar_tracks_weigh(s, w->of[SONAR_FROM_CBF].scan);
@@ -245,4 +243,22 @@ size_t sonar_tracks_run(sonar_tracks *s, const sonar_tracks_window *w, sonar_tra
     const size_t told = report(s, track);
     forget_ended(s);
     return told;
+}
+
+/* ---- one track ------------------------------------------------------------------------------- */
+
+sonar_track_place sonar_tracks_expect(const sonar_tracks *s, uint64_t number, double ahead_s) {
+    const sonar_track_place nowhere = {
+        number && number <= s->numbers ? SONAR_TRACK_LOST : SONAR_TRACK_UNKNOWN, NAN, NAN};
+    for (size_t t = 0; number && t < s->count; t++) {
+        if (s->track[t].number != number)
+            continue;
+        struct follow ahead = s->track[t];
+        predict(&ahead, ahead_s);
+        const sonar_track told = tell(s, &ahead);
+        if (told.state == SONAR_TRACK_LOST)
+            return nowhere;
+        return (sonar_track_place){told.state, told.az_deg, s->is_true ? told.bearing[0].deg : NAN};
+    }
+    return nowhere;
 }

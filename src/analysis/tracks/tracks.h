@@ -44,6 +44,17 @@ void sonar_tracks_destroy(sonar_tracks *tracks); /* NULL is allowed */
 size_t sonar_tracks_run(sonar_tracks *tracks, const sonar_tracks_window *window,
                         sonar_track *track);
 
+/* Where a track is expected after the last window. */
+typedef struct sonar_track_place {
+    sonar_track_state state; /* UNKNOWN, LOST: it is nowhere */
+    double az_deg;           /* in the scan of the CBF, at its last heading; NaN: nowhere */
+    double bearing_deg;      /* true, of its first bearing; NaN: nowhere, or no heading is known */
+} sonar_track_place;
+
+/* The track of that number ahead_s >= 0 after the middle of the last window, if it is not heard
+ * again until then. */
+sonar_track_place sonar_tracks_expect(const sonar_tracks *tracks, uint64_t number, double ahead_s);
+
 /* The state that a restart needs, as text of at most SONAR_TRACKS_TEXT bytes with its NUL: the
  * numbers given and the tracks. Returns its length. */
 enum { SONAR_TRACKS_TEXT = 65536 };
