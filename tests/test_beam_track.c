@@ -5,7 +5,6 @@
 #include <complex.h>
 #include <criterion/criterion.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "configured.h"
@@ -219,10 +218,11 @@ static size_t check_pass(const ship *s, const reader *r, size_t b, double when) 
 
 enum { CHANGES = 1 };
 
-/* At half of the pass the second beam is given track 1 in place of its angle. */
+/* At half of the pass the second beam is given track 1 in place of its angle, and the last one a
+ * number that no track has. */
 static void change(const fed *fed) {
     static sonar_config_differences differences;
-    const sonar_config_value to[2] = {{"beam.az_deg", "[50]"}, {"beam.track", "[1, 1, 0]"}};
+    const sonar_config_value to[2] = {{"beam.az_deg", "[50]"}, {"beam.track", "[1, 1, 999]"}};
     sonar_error err = {0};
     cr_assert_eq(sonar_control_set(fed->pipeline, 2, to, NULL, NULL, &differences, &err), SONAR_OK,
                  "%s", err.text);
@@ -272,7 +272,7 @@ Test(beam_track, follows_the_ship) {
         changed += isnan(f[1].track);
         cr_assert(isnan(f[0].track) && !strcmp(f[0].state, "null") && f[0].az_deg == 50);
         cr_assert_str_eq(f[2].name, "track1");
-        cr_assert_str_eq(f[3].name, "track0");
+        cr_assert_str_eq(f[3].name, isnan(f[1].track) ? "track0" : "track999");
         cr_assert_str_eq(f[3].state, "unknown");
         cr_assert(isnan(f[3].az_deg) && isnan(f[3].bearing_deg) && f[3].missing == HOP);
     }
@@ -352,6 +352,17 @@ Test(beam_track, replays_to_the_same_samples) {
 }
 
 /* ---- configuration --------------------------------------------------------------------------- */
+
+Test(beam_track, several_ranks_are_refused) {
+    sonar_config *config = configured("ranks", TEXT("", ""));
+    const sonar_rank_place place = {.rank = 0, .ranks = 2};
+    sonar_config_part *part;
+    sonar_error err = {0};
+    cr_expect_eq(sonar_config_part_create(config, &place, &part, &err), SONAR_EINVAL);
+    cr_expect_str_eq(err.text, "several ranks have no time series of beams: beam.az_deg, "
+                               "beam.bearing_deg and beam.track need one process with all sensors");
+    sonar_config_destroy(config);
+}
 
 static void expect_mistake(const char *from, const char *to, const char *where_is,
                            const char *said) {
