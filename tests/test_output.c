@@ -654,6 +654,7 @@ Test(output, detections_are_listed_with_their_units) {
     cJSON *head = header_of(SONAR_DETECTIONS, result);
     const cJSON *list = cJSON_GetObjectItem(head, "detections");
     cr_assert_eq(cJSON_GetArraySize(list), 2);
+    cr_assert_str_eq(cJSON_GetObjectItem(head, "range_reference")->valuestring, "radial");
     const cJSON *first = cJSON_GetArrayItem(list, 0), *second = cJSON_GetArrayItem(list, 1);
     const struct {
         const char *name;

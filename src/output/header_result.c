@@ -336,8 +336,10 @@ char *sonar_header_result(const sonar_output_spec *spec, sonar_surface surface, 
         put_null(&root, "shape_sample_index");
     if (surface == SONAR_DETECTIONS && both)
         put_adaptive(&root, spec, result);
-    if (surface == SONAR_DETECTIONS)
+    if (surface == SONAR_DETECTIONS) {
+        put_string(&root, "range_reference", spec->range_reference);
         put_detections(&root, result);
+    }
     if (surface == SONAR_TRACKS)
         put_tracks(&root, result);
     if (surface == SONAR_BEAM_AUDIO)
