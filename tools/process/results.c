@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "core/core.h"
+#include "debrief.h"
 #include "record/record.h"
 #include "surfaces.h"
 #include "table.h"
@@ -120,12 +121,6 @@ static sonar_code write_message(const results *r, const char *topic, const char 
                 : sonar_fail(err, SONAR_ESYS, r->path[1], "cannot write: %s", strerror(errno));
 }
 
-/* Beyond 2^53 cJSON's numbers are not exact. 0: it is null. */
-static int64_t whole_of(const char *header, const char *name) {
-    const char *at = strstr(header, name);
-    return at ? strtoll(at + strlen(name), NULL, 10) : 0;
-}
-
 static sonar_code take_surface(results *r, sonar_surface surface, cJSON *header, surfaces_row *row,
                                sonar_error *err) {
     sonar_code code = SONAR_OK;
@@ -155,14 +150,14 @@ static sonar_code keep(results *r, sonar_surface surface, const char *text, cons
     cJSON *header = cJSON_Parse(text);
     if (!header)
         return sonar_fail(err, SONAR_ENOMEM, r->spec.folder, "no memory for a header");
-    const uint64_t window = (uint64_t)whole_of(text, "\"window\":");
-    const uint64_t sample = (uint64_t)whole_of(text, "\"sample_index\":");
-    const int64_t utc_ns = whole_of(text, "\"utc_ns\":");
+    const uint64_t window = (uint64_t)debrief_whole(text, "\"window\":");
+    const uint64_t sample = (uint64_t)debrief_whole(text, "\"sample_index\":");
+    const int64_t utc_ns = debrief_whole(text, "\"utc_ns\":");
     note_window(r, window, sample);
     const double time_s = ((double)sample - (double)r->first_sample) / r->spec.config->fs_hz;
     sonar_code code = SONAR_OK;
     if (sonar_topic_is_list(surface)) {
-        const table_window of = {window, utc_ns, whole_of(text, "\"utc_middle_ns\":"), time_s,
+        const table_window of = {window, utc_ns, debrief_whole(text, "\"utc_middle_ns\":"), time_s,
                                  header};
         code = table_add(r->table[surface], &of, err);
     } else {

@@ -136,7 +136,7 @@ sonar_code table_add(table *t, const table_window *window, sonar_error *err) {
         fputs(t->count ? ",\n" : "[\n", t->file[JSON]);
         good = put_object(t->file[JSON], window, utc, row) && good;
         if (t->file[REP])
-            debrief_put(t->file[REP], window, row);
+            debrief_put(t->file[REP], window->header, window->middle_utc_ns, row);
         t->count++;
     }
     if (!good)

@@ -10,9 +10,11 @@
 #include <zmq.h>
 
 #include "config/config.h"
+#include "contacts.h"
 #include "core/core.h"
 #include "status/topic.h"
 #include "net/net.h"
+#include "net/udp.h"
 #include "options.h"
 #include "program.h"
 #include "render.h"
@@ -29,7 +31,8 @@ typedef struct options {
     uint64_t count;            /* 0: no end */
     double timeout_s, seconds; /* 0: no limit */
     bool json;
-    uint64_t width; /* 0: the terminal's width */
+    uint64_t width;         /* 0: the terminal's width */
+    watch_contacts_spec to; /* with one of them nothing is shown */
 } options;
 
 #define TOPIC_LINE(constant, name, ...) "  " name "\n"
@@ -46,12 +49,16 @@ static const char usage[] =
     "  -s, --seconds S         end after S seconds\n"
     "  -j, --json              one JSON object per message and line\n"
     "  -w, --width N           columns instead of the terminal's\n"
+    "  -r, --rep FILE          show nothing, append confirmed tracks to FILE for Debrief\n"
+    "      --ttm ADDRESS       show nothing, send tracks that have a range as NMEA 0183 TTM to\n"
+    "                          udp://ADDRESS:PORT, for chart and radar displays\n"
     "  -h, --help              this text\n"
     "  -V, --version           the version\n\n"
     "Topics:\n" SONAR_TOPICS(TOPIC_LINE, ) "\n"
                                            "In a terminal the picture is drawn in place, and q "
                                            "quits; otherwise one line is written\n"
-                                           "per message. docs/viewer.md explains both.\n"
+                                           "per message. docs/viewer.md explains both,\n"
+                                           "docs/tracks.md what --rep and --ttm write.\n"
                                            "Ends with 0 after --count, --seconds, q or ctrl-c, 1 "
                                            "on an error, 2 on wrong usage,\n"
                                            "3 on --timeout.\n";
@@ -70,6 +77,8 @@ static bool read_config(options *o, const char *path) {
     if (good) {
         snprintf(o->endpoint, sizeof o->endpoint, "%s", config->output_endpoint);
         o->curve = config->security.curve;
+        o->to.ttm.bow_deg = config->heading_offset_deg;
+        o->to.ttm.towed = config->tow_model != SONAR_TOW_OFF;
     } else {
         sonar_report_write(report, stderr);
     }
@@ -98,6 +107,13 @@ static tool_answer take_topic(void *to, const char *value) {
     return TOOL_TAKEN;
 }
 
+static tool_answer take_ttm(void *to, const char *value) {
+    struct sockaddr_storage address;
+    socklen_t bytes;
+    ((options *)to)->to.ttm.address = value;
+    return sonar_udp_read(value, &address, &bytes) ? TOOL_TAKEN : TOOL_REFUSED;
+}
+
 static const tool_option option[] = {
     {"endpoint", 'e', TOOL_OTHER, 0, 0, 0, take_endpoint, NULL},
     {"config", 'c', TOOL_OTHER, 0, 0, 0, take_config, NULL},
@@ -112,9 +128,16 @@ static const tool_option option[] = {
     {"json", 'j', TOOL_FLAG, offsetof(options, json), 0, 0, NULL, NULL},
     {"width", 'w', TOOL_WHOLE, offsetof(options, width), 20, WATCH_COLUMNS_MOST, NULL,
      "a number of columns from 20 to 1024"},
+    {"rep", 'r', TOOL_TEXT, offsetof(options, to.rep), 0, 0, NULL, NULL},
+    {"ttm", 0, TOOL_OTHER, 0, 0, 0, take_ttm,
+     "udp://ADDRESS:PORT with an address in numbers, such as udp://192.168.1.255:10110"},
     {0}};
 
 static const tool self = {.name = "sonar-watch", .usage = usage, .option = option};
+
+static bool hands_over(const options *o) {
+    return o->to.rep || o->to.ttm.address;
+}
 
 /* -1: continue; otherwise the exit code. */
 static int read_options(int argc, char **argv, options *o) {
@@ -124,8 +147,11 @@ static int read_options(int argc, char **argv, options *o) {
         return code;
     if (optind < argc)
         return tool_wrong_usage(&self, "only options are taken, not '%s'", argv[optind]);
+    if (hands_over(o) && (o->topics || o->json || o->width))
+        return tool_wrong_usage(&self, "with --rep or --ttm nothing is shown: --topic, --json and "
+                                       "--width do not go with them");
     if (o->topics == 0)
-        o->topic[o->topics++] = "cbf.azimuth";
+        o->topic[o->topics++] = hands_over(o) ? "tracks" : "cbf.azimuth";
     return -1;
 }
 
@@ -145,6 +171,7 @@ typedef struct watch {
     options o;
     void *context, *socket;
     sonar_client *client;
+    watch_contacts *contacts; /* NULL: what comes is shown */
     bool screen, quit;
     const char *told; /* the last reason for waiting that was printed */
     double drawn_s,
@@ -265,6 +292,14 @@ static bool is_foreign(watch *w) {
     return !known;
 }
 
+static bool hand_over(watch *w, const char *header, size_t bytes) {
+    sonar_error err = {0};
+    if (!watch_contacts_take(w->contacts, w->message.topic, header, bytes, &err))
+        return true;
+    fprintf(stderr, "sonar-watch: %s: %s\n", err.where, err.text);
+    return false;
+}
+
 /* Processes a message. False: the output is closed. */
 static bool take_message(watch *w, zmq_msg_t part[3]) {
     const char *header = zmq_msg_data(&part[1]);
@@ -276,6 +311,8 @@ static bool take_message(watch *w, zmq_msg_t part[3]) {
         return true;
     follow_seq(w);
     w->counted += asked_for(&w->o, w->message.topic);
+    if (w->contacts)
+        return hand_over(w, header, header_bytes);
     if (w->screen && strcmp(w->message.topic, "status") == 0)
         show_status(w);
     else if (w->screen)
@@ -410,7 +447,7 @@ static bool connect_socket(watch *w, sonar_error *err) {
         zmq_setsockopt(w->socket, table[i].option, &table[i].value, sizeof(int));
     for (size_t i = 0; i < w->o.topics; i++)
         subscribe(w, w->o.topic[i]);
-    if (w->screen && !asked_for(&w->o, "detections"))
+    if ((w->screen || w->o.to.ttm.address) && !asked_for(&w->o, "detections"))
         subscribe(w, "detections");
     if (w->screen && !asked_for(&w->o, "status"))
         subscribe(w, "status");
@@ -429,27 +466,40 @@ static void end(watch *w) {
         free(w->view.pane[i]);
 }
 
+static sonar_code open_contacts(watch *w, sonar_error *err) {
+    return hands_over(&w->o) ? watch_contacts_open(&w->o.to, &w->contacts, err) : SONAR_OK;
+}
+
+/* Returns the exit code. */
+static int close_contacts(watch *w, int code) {
+    sonar_error err = {0};
+    if (!watch_contacts_close(w->contacts, &err) || code)
+        return code;
+    fprintf(stderr, "sonar-watch: %s: %s\n", err.where, err.text);
+    return EXIT_FAILURE;
+}
+
 int main(int argc, char **argv) {
     program_begin("sonar-watch");
     static watch w;
     int code = read_options(argc, argv, &w.o);
     if (code >= 0)
         return code;
-    w.screen = !w.o.json && isatty(STDOUT_FILENO);
+    w.screen = !w.o.json && !hands_over(&w.o) && isatty(STDOUT_FILENO);
     w.view.colour = has_256_colours();
     w.view.endpoint = w.o.endpoint;
     w.view.result_s = w.view.result_utc_ns = NAN;
     watch_terminal_signals();
     sonar_error err = {.where = "zmq", .text = "no memory"};
-    if (!connect_socket(&w, &err)) {
+    if (open_contacts(&w, &err) || !connect_socket(&w, &err)) {
         fprintf(stderr, "sonar-watch: %s: %s\n", err.where, err.text);
         end(&w);
-        return EXIT_USAGE;
+        return close_contacts(&w, EXIT_USAGE);
     }
     if (w.screen)
         watch_terminal_enter();
     code = run(&w);
     watch_terminal_leave();
     end(&w);
-    return code;
+    return close_contacts(&w, code);
 }

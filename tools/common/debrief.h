@@ -11,15 +11,20 @@
  *
  * The host is the array: Debrief places the lines on its track of that name. Each track is a sensor
  * of its own there, so that it can be shown alone. */
-#ifndef PROCESS_DEBRIEF_H
-#define PROCESS_DEBRIEF_H
+#ifndef TOOL_DEBRIEF_H
+#define TOOL_DEBRIEF_H
 
+#include <cjson/cJSON.h>
+#include <stdint.h>
 #include <stdio.h>
 
-#include "table.h"
+/* The line of one of the tracks in the header of a message of `tracks`, if it is confirmed and has
+ * a contact in this window; others, and those without UTC (middle_utc_ns 0) or without a true
+ * bearing, have no line. Any header is safe. */
+void debrief_put(FILE *to, const cJSON *header, int64_t middle_utc_ns, const cJSON *track);
 
-/* A confirmed track that has a contact in this window; others, and those without UTC or without a
- * true bearing, have no line. */
-void debrief_put(FILE *to, const table_window *window, const cJSON *track);
+/* A whole number in the text of a header, by `"name":`; 0: it is null, or not there. Beyond 2^53
+ * cJSON's numbers are not exact. */
+int64_t debrief_whole(const char *header, const char *name);
 
 #endif
