@@ -134,6 +134,32 @@ def check_strokes():
     assert drawn(True, (0, c, 100), (1, c, 101, 300)) == [(c, [100, 101], [0, 1]), (c, [300], [1])]
 
 
+def check_labels():
+    """Numbers at one place, or near each other, never stand on each other, and those that are alone do not move."""
+    import matplotlib.pyplot as plt
+    from sonar import pictures
+    head = {"schema": "sonard/1", "topic": "cbf.azimuth", "dtype": "<f4", "shape": [19], "unit": "uPa^2", "flags": [], "fs_hz": 1,
+            "bearing_kind": "cone", "ambiguous": True, "axes": [{"name": "azimuth", "start": 0, "step": 10}]}
+    rows = [sonar.Message([b"cbf.azimuth", json.dumps({**head, "window": w, "sample_index": w, "utc_ns": 10**18 + w * 10**9}).encode(),
+                           np.ones(19, "<f4").tobytes()]) for w in range(60)]
+    for close in (0, 0.4, 1.5):
+        listed = [{"window": w, "bearing_reference": "array", **track(number, az, [], state="lost" if number == 12345 else "confirmed")}
+                  for w in range(60) for number, az in ((7, 90), (8, 90 + close), (12345, 90 - close), (9, 90), (10, 30))]
+        figure = plt.figure(figsize=(16, 9), dpi=100, layout="constrained")
+        axes = figure.add_subplot()
+        pictures.image(rows, np.zeros((60, 19)), rows[0].axis("azimuth"), axes)
+        pictures.tracks(rows, listed, axes)
+        figure.canvas.draw()
+        boxes = {text.get_text(): text.get_window_extent() for text in axes.texts}
+        offsets = {text.get_text(): text.xyann for text in axes.texts}
+        assert set(boxes) == {"7", "8", "9", "10", "12345×"}, boxes
+        assert offsets["7"] == offsets["10"] == (5, -2) and all(x == 5 and y <= -2 for x, y in offsets.values()), offsets
+        names = sorted(boxes)
+        assert not any(boxes[a].overlaps(boxes[b]) for a in names for b in names if a < b), (close, offsets)
+        plt.close(figure)
+    assert pictures.free_offsets((), []) == []
+
+
 def check_drawn():
     """Tracks over a record of a circle whose picture begins at -225, and over one of true bearings; window 2 was lost."""
     import matplotlib.dates
@@ -365,6 +391,7 @@ def main():
     check_module()
     check_tracks()
     check_strokes()
+    check_labels()
     check_drawn()
     with tempfile.TemporaryDirectory(prefix="sonard-python-") as name:
         folder = pathlib.Path(name)

@@ -62,6 +62,7 @@ def image(messages, rows_db, values, axes):
 
 
 STYLES = {"tentative": ":", "confirmed": "-", "coasting": "--", "lost": "-"}
+LABEL_PT = 8
 SIGNS = {"tentative": "?", "confirmed": "", "coasting": "…", "lost": "×"}
 
 
@@ -73,6 +74,7 @@ def tracks(messages, listed, axes):
     is_true, circle = bool(messages[-1].header.get("resampled")), messages[-1].header["bearing_kind"] != "cone"
     low, high = axes.get_xlim()
     edged = [effects.withStroke(linewidth=2.6, foreground="black")]
+    labels = []
     for number in sorted({t["number"] for t in listed}):
         points = sorted(((middle[t["window"]], t["state"], _places(t, is_true, low if circle else None))
                          for t in listed if t["number"] == number and t["window"] in middle), key=lambda point: point[0])
@@ -83,9 +85,25 @@ def tracks(messages, listed, axes):
             time, state, _ = points[-1]
             if state == "lost":
                 axes.plot([x], [dates.date2num(time)], "_", color="white", markersize=12, path_effects=edged)
-            axes.annotate(f"{number}{SIGNS[state]}", (x, dates.date2num(time)), (5, -2), textcoords="offset points",
-                          va="top", color="white", fontsize=8, path_effects=edged, annotation_clip=True)
+            labels.append((f"{number}{SIGNS[state]}", (x, dates.date2num(time))))
     axes.set_xlim(low, high)
+    points = axes.transData.transform([place for _, place in labels]) * 72 / axes.figure.dpi if labels else ()
+    for (text, place), offset in zip(labels, free_offsets(points, [text for text, _ in labels])):
+        axes.annotate(text, place, offset, textcoords="offset points", va="top", color="white", fontsize=LABEL_PT,
+                      path_effects=edged, annotation_clip=True)
+
+
+def free_offsets(points, texts):
+    """Where labels stand, in typographic points from their places: each right below its place, and lower where it would
+    stand on one before it."""
+    wide, high, taken, offsets = 0.75 * LABEL_PT, 1.3 * LABEL_PT, [], []
+    for (x, y), text in zip(points, texts):
+        left, top, width = x + 5, y - 2, wide * len(text)
+        while under := [t for a, t, w in taken if left < a + w and a < left + width and abs(top - t) < high - 0.01]:
+            top = min(under) - high
+        taken.append((left, top, width))
+        offsets.append((5, top - y))
+    return offsets
 
 
 def _places(track, is_true, start):
