@@ -13,81 +13,27 @@ import sys
 import tempfile
 import time
 
-try:
-    import numpy as np
-    import zmq
-except ImportError as missing:
-    print(f"skipped: the test needs python3-numpy and python3-zmq ({missing})")
-    sys.exit(77)
+from ear import Ear, PATIENCE_S, SECOND, binaries  # first, because it skips the test if there is no numpy or zmq
 
-binaries, names, plugins = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2:], None
+import numpy as np
+
+names, plugins = sys.argv[2:], None
 if names[:1] == ["--plugins"]:
     plugins, names = pathlib.Path(names[1]).resolve(), names[2:]
-FS_HZ, CHANNELS, SECOND, PATIENCE_S = 8000, 3, 10**9, 60
+FS_HZ, CHANNELS = 8000, 3
 RAW = ["--format", "s16le", "--channels", str(CHANNELS), "--rate", str(FS_HZ)]
-DTYPES = {1: "<i2", 3: "<i4", 4: "<f4"}
 
 
 def sea(samples, seed=1):
     return np.random.default_rng(seed).integers(-30000, 30000, (samples, CHANNELS)).astype("<i2")
 
 
-class Ear:
-    """A socket in a daemon's place, and sonar-feed, which sends to it."""
+def length(ear):
+    return sum(len(frame.data) for frame in ear.frames)
 
-    def __init__(self, folder, *arguments, stdin=subprocess.DEVNULL, env=None):
-        self.pull = zmq.Context.instance().socket(zmq.PULL)
-        self.pull.rcvhwm = 0
-        self.pull.bind(f"ipc://{folder}/in")
-        self.log = open(folder / "log", "w+")
-        self.tool = subprocess.Popen([binaries / "sonar-feed", *map(str, arguments), "--endpoint", f"ipc://{folder}/in",
-                                      "--array-id", "1", "--wait", "--summary", folder / "summary"],
-                                     stdin=stdin, stderr=self.log, env=env)
-        self.frames = []  # (index, utc_ns, samples)
 
-    def said(self):
-        self.log.seek(0)
-        return self.log.read()
-
-    def listen(self, samples=None):
-        """Waits until this number of samples has come, or until the end."""
-        until = time.monotonic() + PATIENCE_S
-        while samples is None or sum(len(s) for _, _, s in self.frames) < samples:
-            assert time.monotonic() < until, (self.said(), len(self.frames))
-            ended = self.tool.poll() is not None
-            if not self.pull.poll(50):
-                if ended:
-                    break
-                continue
-            head, body = self.pull.recv_multipart()
-            channels, count, kind = struct.unpack_from("<IIB", head, 16)
-            index, utc_ns = struct.unpack_from("<Qq", head, 40)
-            data = np.frombuffer(body, "u1").reshape(-1, 3) if kind == 2 else np.frombuffer(body, DTYPES[kind])
-            if kind == 2:
-                data = (np.hstack([np.zeros((len(data), 1), "u1"), data]).copy().view("<i4") >> 8).ravel()
-            self.frames.append((index, utc_ns, data.reshape(count, channels)))
-        return self
-
-    def end(self, code=0, number=None):
-        if number:
-            self.tool.send_signal(number)
-        self.listen()
-        assert self.tool.wait(PATIENCE_S) == code, (self.tool.returncode, self.said())
-        self.pull.close()
-        return self
-
-    def samples(self):
-        return np.concatenate([s for _, _, s in self.frames])
-
-    def runs(self):
-        """(first index, samples) of what follows without a gap."""
-        found = []
-        for index, _, samples in self.frames:
-            if found and found[-1][0] + sum(map(len, found[-1][1])) == index:
-                found[-1][1].append(samples)
-            else:
-                found.append((index, [samples]))
-        return [(index, np.concatenate(parts)) for index, parts in found]
+def at_least(samples):
+    return lambda ear: length(ear) >= samples
 
 
 def expect_whole(ear, samples):
@@ -132,7 +78,7 @@ def try_fifo(folder):
     with open(folder / "fifo", "wb") as writer:
         writer.write(samples.tobytes())
         writer.flush()
-        ear.listen(len(samples))
+        ear.listen(at_least(len(samples)))
         ear.end(number=signal.SIGTERM)
     expect_whole(ear, samples)
 
@@ -145,13 +91,13 @@ def try_tcp(folder):
         server.settimeout(PATIENCE_S)
         first = server.accept()[0]
         first.sendall(samples[:4096].tobytes())
-        ear.listen(4096)
+        ear.listen(at_least(4096))
         first.close()
         begun = time.monotonic()
         second = server.accept()[0]
         time.sleep(1.2)  # 0.5 s of samples came at once
         second.sendall(samples[4096:].tobytes())
-        ear.listen(8192)
+        ear.listen(at_least(8192))
         away_s = time.monotonic() - begun
         ear.end(number=signal.SIGINT)
         second.close()
@@ -169,7 +115,7 @@ def try_tcp(folder):
             time.sleep(0.05)
     with sender:
         sender.sendall(samples.tobytes())
-        ear.listen(len(samples))
+        ear.listen(at_least(len(samples)))
         ear.end(number=signal.SIGTERM)
     expect_whole(ear, samples)
 
@@ -195,11 +141,11 @@ def try_udp(folder):
             sender.sendto(datagrams[0], ("127.0.0.1", port))
             time.sleep(0.05)
             if ear.pull.poll(0):
-                ear.listen(1)
+                ear.listen(at_least(1))
         for i in order[1:]:
             sender.sendto(datagrams[i], ("127.0.0.1", port))
         sender.sendto(datagrams[-1][:-1], ("127.0.0.1", port))
-        ear.listen(size * (len(datagrams) - 3))
+        ear.listen(at_least(size * (len(datagrams) - 3)))
         ear.end(number=signal.SIGTERM)
     wanted = [(0, samples[:10 * size]), (11 * size, samples[11 * size:60 * size]), (62 * size, samples[62 * size:])]
     for (index, got), (there, sent) in zip(ear.runs(), wanted):
@@ -216,14 +162,14 @@ def try_time(folder):
         ear = Ear(folder, "-", *RAW, *option, stdin=subprocess.PIPE)
         ear.tool.stdin.write(samples.tobytes())
         ear.tool.stdin.close()
-        for index, utc_ns, _ in ear.end().frames:
-            assert utc_ns == (first_ns + index * SECOND // FS_HZ if first_ns else 0), (index, utc_ns)
+        for frame in ear.end().frames:
+            assert frame.utc_ns == (first_ns + frame.index * SECOND // FS_HZ if first_ns else 0), frame[:4]
     ear = Ear(folder, "-", *RAW, stdin=subprocess.PIPE)
     before_ns = time.time_ns()
     ear.tool.stdin.write(samples[:256].tobytes())
     ear.tool.stdin.flush()
-    ear.listen(256)
-    assert before_ns - 32 * SECOND // 1000 <= ear.frames[0][1] <= time.time_ns() - 32 * SECOND // 1000, ear.frames[0][:2]
+    ear.listen(at_least(256))
+    assert before_ns - 32 * SECOND // 1000 <= ear.frames[0].utc_ns <= time.time_ns() - 32 * SECOND // 1000, ear.frames[0][:4]
     ear.tool.stdin.write(np.tile(samples, (8, 1)).tobytes())
     ear.tool.stdin.close()
     assert "faster than they can have been taken" in ear.end().said(), ear.said()
@@ -254,7 +200,7 @@ def wait_for(condition, ear):
     until = time.monotonic() + PATIENCE_S
     while not condition():
         assert time.monotonic() < until and ear.tool.poll() is None, ear.said()
-        ear.listen(1 + sum(len(s) for _, _, s in ear.frames))
+        ear.listen(at_least(1 + length(ear)))
 
 
 def expect_positions(ear, begun_ns):
@@ -266,8 +212,9 @@ def expect_positions(ear, begun_ns):
         off = samples[:, 0] // CHANNELS - there
         assert np.all(off == off[0]) and abs(off[0]) <= 2, (index, off, ear.said())
         assert np.array_equal(samples, samples[:, :1] + np.arange(CHANNELS)), samples[:3]
-    for index, utc_ns, samples in ear.frames:
-        assert abs(utc_ns - begun_ns - int(samples[0, 0]) // CHANNELS * SECOND // FS_HZ) < SECOND, (utc_ns, begun_ns, index)
+    for frame in ear.frames:
+        taken_ns = begun_ns + int(frame.data[0, 0]) // CHANNELS * SECOND // FS_HZ
+        assert abs(frame.utc_ns - taken_ns) < SECOND, (frame.utc_ns, begun_ns, frame.index)
     return runs
 
 
@@ -287,7 +234,7 @@ def try_card(folder):
     if not (plugins and (plugins / "own_card.so").exists()):
         return print("skipped: card: there is no plugin of ALSA's; libasound2-dev")
     env, card = alsa(folder), folder / "own_card"
-    ear = Ear(folder, "alsa:own", *CARD, env=env).listen(4000)
+    ear = Ear(folder, "alsa:own", *CARD, env=env).listen(at_least(4000))
     for skip_s, least_s in (("3.7", 3.2), ("61.07", 60.5)):
         tell(card, "skip", skip_s)
         wait_for(lambda: max(gaps(ear), default=0) > least_s * FS_HZ, ear)
@@ -318,10 +265,11 @@ def try_card_files(folder):
                                ("S32_LE", samples.astype("<i4") * 200, samples.astype("i4") * 200),
                                ("FLOAT_LE", samples.astype("<f4") / 3, samples.astype("<f4") / 3)):
         (folder / "played.raw").write_bytes(data.tobytes())
-        ear = Ear(folder, "alsa:played", "--format", kind, *RAW[2:], "--utc", "0", env=env).listen(len(samples))
+        ear = Ear(folder, "alsa:played", "--format", kind, *RAW[2:], "--utc", "0", env=env).listen(at_least(len(samples)))
         ear.end(number=signal.SIGTERM)
-        assert np.array_equal(ear.samples()[:len(samples)], wanted) and len(ear.runs()) == 1, (kind, ear.said())
-    ear = Ear(folder, "alsa:resampled", *RAW[:4], "--rate", 48000, "--utc", "0", env=env).listen(20000)
+        (run,) = ear.runs()
+        assert np.array_equal(run[1][:len(samples)], wanted), (kind, ear.said())
+    ear = Ear(folder, "alsa:resampled", *RAW[:4], "--rate", 48000, "--utc", "0", env=env).listen(at_least(20000))
     assert len(ear.end(number=signal.SIGTERM).runs()) == 1, ear.said()
 
 

@@ -3,7 +3,6 @@
 """sonar-feed with instruments: conversations with servers of this test, which tell the truth and lie. Every sample that
 arrives has to be the one of its channel and of its time, and what is missing has to be missing because a server left it
 out or lied. instruments_test.py BINARIES [NAME...]. Exit 77: skipped."""
-import atexit
 import json
 import os
 import pathlib
@@ -16,74 +15,12 @@ import tempfile
 import threading
 import time
 
-try:
-    import numpy as np
-    import zmq
-except ImportError as missing:
-    print(f"skipped: the test needs python3-numpy and python3-zmq ({missing})")
-    sys.exit(77)
+from ear import Ear, PATIENCE_S, SECOND, binaries  # first, because it skips the test if there is no numpy or zmq
 
-binaries = pathlib.Path(sys.argv[1]).resolve()
-SECOND, PATIENCE_S = 10**9, 60
+import numpy as np
+import zmq
+
 BASE_NS = int(np.datetime64("2026-03-01T12:00:00", "ns").astype(int))
-DTYPES = {1: "<i2", 3: "<i4", 4: "<f4"}
-
-
-class Ear:
-    """A socket in a daemon's place, and sonar-feed, which sends to it."""
-
-    def __init__(self, folder, *arguments):
-        self.pull = zmq.Context.instance().socket(zmq.PULL)
-        self.pull.rcvhwm = 0
-        self.pull.bind(f"ipc://{folder}/in")
-        self.log = open(folder / "log", "w+")
-        self.tool = subprocess.Popen([binaries / "sonar-feed", *map(str, arguments), "--endpoint", f"ipc://{folder}/in",
-                                      "--array-id", "1", "--wait", "--summary", folder / "summary"],
-                                     stdin=subprocess.DEVNULL, stderr=self.log)
-        atexit.register(self.tool.kill)
-        self.frames = []  # (epoch, first channel, index, utc_ns, rate, [sample][channel])
-
-    def said(self):
-        self.log.seek(0)
-        return self.log.read()
-
-    def take(self):
-        head, body = self.pull.recv_multipart()
-        first, channels, count, kind = struct.unpack_from("<IIIB", head, 12)
-        (epoch,) = struct.unpack_from("<I", head, 28)
-        index, utc_ns, rate = struct.unpack_from("<Qqd", head, 40)
-        data = np.frombuffer(body, "u1").reshape(-1, 3) if kind == 2 else np.frombuffer(body, DTYPES[kind])
-        if kind == 2:
-            data = (np.hstack([np.zeros((len(data), 1), "u1"), data]).copy().view("<i4") >> 8).ravel()
-        self.frames.append((epoch, first, index, utc_ns, rate, data.reshape(count, channels)))
-
-    def listen(self, done=lambda ear: False):
-        """Waits until done(self), or until the end."""
-        until = time.monotonic() + PATIENCE_S
-        while not done(self):
-            assert time.monotonic() < until, (self.said(), len(self.frames), self.counts())
-            ended = self.tool.poll() is not None
-            if self.pull.poll(50):
-                self.take()
-            elif ended:
-                break
-        return self
-
-    def counts(self):
-        """Samples of each channel."""
-        found = {}
-        for _, first, _, _, _, data in self.frames:
-            for c in range(data.shape[1]):
-                found[first + c] = found.get(first + c, 0) + len(data)
-        return found
-
-    def end(self, code=0, number=None):
-        if number:
-            self.tool.send_signal(number)
-        self.listen()
-        assert self.tool.wait(PATIENCE_S) == code, (self.tool.returncode, self.said())
-        self.pull.close()
-        return self
 
 
 def expect(ear, truth, rate, wanted, base_ns=BASE_NS):
