@@ -99,7 +99,8 @@ Test(propose, more_keys_than_there_is_room_for_are_refused) {
     sonar_pipeline *p = open_rank(config);
     uint8_t(*key)[SONAR_KEY_BYTES] = calloc(1200, sizeof *key);
     sonar_security many = {.allowed = {[SONAR_SENDERS] = {900, key}, [SONAR_READERS] = {200, key}}};
-    cr_expect_eq(sonar_propose_keys(p, &many, &err), SONAR_EINVAL);
+    p->thread_started = true;
+    cr_expect_eq(sonar_pipeline_allow(p, &many, &err), SONAR_EINVAL);
     cr_expect_str_eq(err.where, "security");
     cr_expect(strstr(err.text, "900 keys of allow_senders and 200 of allow_readers were read"));
     cr_expect(strstr(err.text, "room for 1030: fewer, or a restart"), "%s", err.text);

@@ -326,6 +326,8 @@ typedef struct sonar_config_part {
         share; /* of this host: processors that the rank may run on, and an even share of all */
 } sonar_config_part;
 
+/* This process among the ranks; a single process is rank 0 of 1. */
+const sonar_rank_place *sonar_config_place(const sonar_config *whole);
 /* Channels [*first, *end) of a rank. */
 void sonar_config_block(const sonar_config *whole, size_t rank, size_t ranks, size_t *first,
                         size_t *end);

@@ -269,7 +269,7 @@ static enum group band_misfit(const sonar_config *made, const sonar_config *c, c
         return lies_within(&c->cbf_band, &made->lofar_band) ? band_group(c, LOFAR_BAND_GROUP)
                                                             : CBF_BAND_GROUP;
     }
-    if (made->cluster && made->cluster->place.ranks > 1 && c->specs.cbf.ranges &&
+    if (sonar_config_place(made)->ranks > 1 && c->specs.cbf.ranges &&
         c->cbf_band.bins > made->cbf_band.bins) {
         snprintf(why, 160,
                  "what several ranks exchange of a near field has room for %zu bins of the CBF",

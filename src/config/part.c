@@ -6,6 +6,11 @@
 #include "config/options.h"
 #include "core/core.h"
 
+const sonar_rank_place *sonar_config_place(const sonar_config *c) {
+    static const sonar_rank_place alone = {.ranks = 1, .ranks_here = 1};
+    return c->cluster ? &c->cluster->place : &alone;
+}
+
 void sonar_config_block(const sonar_config *c, size_t rank, size_t ranks, size_t *first,
                         size_t *end) {
     *first = c->channels * rank / ranks;

@@ -56,7 +56,6 @@ static sonar_code make_host(sonar_pipeline *p, sonar_error *err) {
     p->host.workers = c->threads;
     p->host.state_dir = c->state_dir;
     p->host.fail_at = c->fail_at;
-    p->host.awake_ns = p->place.ranks > 1 ? SONAR_RANKS_AWAKE_NS : awake_ns;
     p->host.device = p->place.local;
     return SONAR_OK;
 }
@@ -118,7 +117,7 @@ sonar_code sonar_pipeline_make_engine(sonar_pipeline *p,
                                          .ready = samples_ready,
                                          .release = samples_release},
                               .times = &p->times,
-                              .ranks = p->ranks.split.cluster ? &p->ranks.split : NULL};
+                              .ranks = sonar_ranks_split(p)};
     memcpy(spec.place, place, sizeof spec.place);
     spec.source.ring.space = p->ring.space;
     const sonar_code code = sonar_engine_create(&spec, &p->host, &p->engine, err);
@@ -197,8 +196,7 @@ static sonar_code check_fit(sonar_pipeline *p, const sonar_fit *fit, sonar_error
  * machine share its memory. */
 static sonar_code check_memory(sonar_pipeline *p, sonar_error *err) {
     const sonar_room room = sonar_room_read("");
-    const size_t ranks = sonar_max_size(1, p->place.ranks_here);
-    const sonar_fit host = {.there_bytes = room.free_bytes / (double)ranks,
+    const sonar_fit host = {.there_bytes = room.free_bytes / (double)p->place.ranks_here,
                             .of = "free memory of this machine or its control group"};
     const sonar_backend *device = p->layout.place[SONAR_ENGINE_DFT];
     sonar_code code = check_fit(p, &host, err);
@@ -267,6 +265,7 @@ sonar_code sonar_pipeline_create_with(const struct layout *given, const sonar_co
     p->host.log = host_log;
     p->host.parallel = host_parallel;
     p->host.choice = host_choice;
+    p->host.awake_ns = awake_ns;
     sonar_health_init(&p->health, config);
     pthread_mutex_init(&p->change.lock, NULL);
     make_uuid(p->run_uuid);

@@ -144,8 +144,7 @@ static sonar_ingest_spec ingest_spec(const sonar_pipeline *p, const uint8_t *cha
         .lookback = c->specs.lookback,
         .queue_windows = c->ingest_queue_windows,
         .overload = c->overload,
-        /* with ranks the share of the whole array decides (ranks.c) */
-        .max_missing_share = p->place.ranks > 1 ? 1 : c->max_missing_share,
+        .max_missing_share = c->max_missing_share,
         .max_skew_samples = (size_t)(c->max_skew_ms * 1e-3 * c->fs_hz),
         .restart_after_ms = c->restart_after_ms,
         .silent_after_ms = c->silent_after_ms,
@@ -263,14 +262,4 @@ sonar_code sonar_pipeline_allow_side(sonar_pipeline *p, sonar_domain side,
     if (fewer && side == SONAR_READERS && p->output)
         sonar_output_cut_all(p->output);
     return SONAR_OK;
-}
-
-sonar_code sonar_pipeline_allow(sonar_pipeline *p, const sonar_security *security,
-                                sonar_error *err) {
-    if (p->ranks.split.cluster && p->thread_started)
-        return sonar_propose_keys(p, security, err);
-    sonar_code code = SONAR_OK;
-    for (int i = 0; i < SONAR_DOMAINS && !code; i++)
-        code = sonar_pipeline_allow_side(p, (sonar_domain)i, &security->allowed[i], err);
-    return code;
 }

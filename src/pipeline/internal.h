@@ -6,8 +6,7 @@
  * detections.c and tracks from tracks.c, measures elements (mask.c), records where its time goes
  * (latency.c) and remakes the engine (recover.c, train.c). live.c has the versions of the values
  * that change; record.c feeds the recorder. With several ranks, ranks.c has the data thread's
- * rounds and propose.c the content of the letters by which all ranks adopt a change; src/ranks has
- * the exchange and its rules. */
+ * rounds and src/ranks the exchange and its rules; propose.c makes changes, with ranks on all. */
 #ifndef SONAR_PIPELINE_INTERNAL_H
 #define SONAR_PIPELINE_INTERNAL_H
 
@@ -145,7 +144,7 @@ struct proposal {
 /* A rank's additional state (ranks.c). Belongs to the data thread, except what is atomic or
  * constant. */
 struct ranks {
-    sonar_split split;       /* of the engine; no cluster: no other ranks */
+    sonar_split split;       /* of the engine */
     sonar_config_part *part; /* its configuration is the pipeline's */
     size_t first_channel;    /* its first channel, numbered in the array */
     size_t sensors[SONAR_RANKS_MOST], channels[SONAR_RANKS_MOST]; /* of each rank */
@@ -308,6 +307,8 @@ struct sonar_pipeline {
 sonar_code sonar_ranks_create(sonar_pipeline *pipeline, const sonar_config *config,
                               sonar_error *err);
 void sonar_ranks_destroy(sonar_pipeline *pipeline);
+/* How the array is split, for the engine; NULL: there are no other ranks. */
+const sonar_split *sonar_ranks_split(const sonar_pipeline *pipeline);
 /* Updates the parameters of the whole array after new ones came into use. Data thread. */
 void sonar_ranks_adopt(sonar_pipeline *pipeline);
 /* Returns a window or result that is still held when the data thread ends. */
@@ -345,8 +346,6 @@ void sonar_mask_release(sonar_pipeline *pipeline, const sonar_window *window);
 void sonar_mask_finish(sonar_pipeline *pipeline);
 /* Logs which sensors are now left out of the beams. Control thread. */
 void sonar_mask_log(const sonar_pipeline *pipeline);
-/* Sends the ranks' measures to the root when all ranks that take part have some. Data thread. */
-sonar_code sonar_mask_share(sonar_pipeline *pipeline, sonar_error *err);
 /* latency.c, all on the data thread. begin: a window's work begins. add: counts the time since
  * `began` for the part. posted: the result was posted, `posted` being the time just before. count:
  * the result was returned. */
@@ -373,18 +372,11 @@ void sonar_live_drop(sonar_pipeline *pipeline, struct live *live);
 static inline const sonar_params *sonar_live_whole(const struct live *live) {
     return live->whole ? live->whole : live->params;
 }
-/* propose.c: changes that either all ranks adopt or none does. create allocates the memory. */
+/* propose.c: sonar_pipeline_reconfigure, _allow and _record. The root of several ranks waits until
+ * all have the change; SONAR_EINVAL has the reason of the first that refused. Only for a change of
+ * the mask alone it does not wait: attend handles the outcome. create allocates the memory. */
 sonar_code sonar_propose_create(sonar_pipeline *pipeline, sonar_error *err);
 void sonar_propose_destroy(sonar_pipeline *pipeline);
-/* On the root: as sonar_pipeline_reconfigure. With a configuration, waits until all ranks have it;
- * SONAR_EINVAL has the reason of the first rank that refused. Without one, attend handles the
- * outcome. Control thread. */
-sonar_code sonar_propose(sonar_pipeline *pipeline, sonar_config *config, sonar_error *err);
-/* On the root: changes the keys that may connect, or the recording. Both wait for the outcome.
- * Control thread. */
-sonar_code sonar_propose_keys(sonar_pipeline *pipeline, const sonar_security *security,
-                              sonar_error *err);
-sonar_code sonar_propose_record(sonar_pipeline *pipeline, bool record, sonar_error *err);
 /* Answers the root's letters on other ranks, and handles outcomes on all. Control thread. */
 void sonar_propose_attend(sonar_pipeline *pipeline);
 /* Sensors that the current letter removes; NULL: none. Control thread of the other ranks. */

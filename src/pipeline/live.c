@@ -268,21 +268,6 @@ void sonar_live_drop(sonar_pipeline *p, struct live *live) {
     sonar_live_tick(p);
 }
 
-static sonar_code offer(sonar_pipeline *p, sonar_config *config, sonar_error *err) {
-    struct live *live;
-    const sonar_code code = sonar_live_make(p, config, &live, err);
-    if (code)
-        return code;
-    sonar_live_tell_others(p, live);
-    sonar_live_hold(p, live);
-    sonar_live_tick(p);
-    return SONAR_OK;
-}
-
-sonar_code sonar_pipeline_reconfigure(sonar_pipeline *p, sonar_config *config, sonar_error *err) {
-    return p->ranks.split.cluster ? sonar_propose(p, config, err) : offer(p, config, err);
-}
-
 static void log_adoption(const sonar_pipeline *p, struct live *live) {
     if (live->logged || !live->reconfigured || !atomic_load(&live->adopted))
         return;

@@ -109,27 +109,3 @@ void sonar_mask_finish(sonar_pipeline *p) {
         measure(p, window, sonar_monotonic_ns());
     sonar_ingest_release(p->ingest, window);
 }
-
-sonar_code sonar_mask_share(sonar_pipeline *p, sonar_error *err) {
-    struct ranks *ranks = &p->ranks;
-    const sonar_offer *offer = ranks->offer;
-    size_t size[SONAR_RANKS_MOST];
-    bool any = false, all = true;
-    uint64_t began = 0;
-    for (size_t r = 0; r < ranks->agree.ranks; r++) {
-        any = any || offer[r].measured;
-        all = all && (offer[r].measured || !ranks->present[r]);
-        if (offer[r].measured && offer[r].round_first > began)
-            began = offer[r].round_first;
-        size[r] = ranks->sensors[r] * sonar_elements_measure_bytes();
-    }
-    if (!any || !all || !offer[0].judged)
-        return SONAR_OK;
-    const void *mine = sonar_elements_measures(p->elements);
-    const sonar_code code = ranks->split.cluster->ops->gather(mine, size, ranks->measures, err);
-    if (offer[p->place.rank].measured)
-        sonar_elements_go_on(p->elements, began);
-    if (!code && sonar_is_root(p))
-        sonar_elements_take(p->judged, ranks->measures, ranks->sensor);
-    return code;
-}

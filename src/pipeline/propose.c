@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Changes if several ranks share the array: the content of the letters (ranks/letters.h). By them
- * all ranks adopt a change with the same window, or none does. The root makes its own version and
- * writes the letter; every other rank makes the same version from the letter. */
+/* Changes during the run, of the configuration, the keys and the recording. One process makes them
+ * at once. If several ranks share the array, this file has the content of the letters
+ * (ranks/letters.h), by which all ranks adopt a change with the same window, or none does. The root
+ * makes its own version and writes the letter; every other rank makes the same version from the
+ * letter. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,8 +97,7 @@ static sonar_code write_version(sonar_pipeline *p, const sonar_config *config, s
                           .text_bytes = (uint32_t)bytes,
                           .mask_bytes = out ? (uint32_t)whole->sensors : 0};
     memcpy(head.digest, whole->digest, sizeof head.digest);
-    const sonar_code code =
-        write_letter(&p->ranks.change, &head, text, bytes, out, head.mask_bytes, err);
+    const sonar_code code = write_letter(c, &head, text, bytes, out, head.mask_bytes, err);
     free(text);
     return code;
 }
@@ -222,7 +223,7 @@ void sonar_propose_attend(sonar_pipeline *p) {
         finish(p);
 }
 
-/* ---- the root -------------------------------------------------------------------------------- */
+/* ---- the root, and one process --------------------------------------------------------------- */
 
 /* Waits until the letter on its way has been settled. */
 static sonar_code conclude(sonar_pipeline *p, sonar_error *err) {
@@ -256,15 +257,39 @@ static sonar_code begin(sonar_pipeline *p, sonar_config *config, sonar_error *er
     return code;
 }
 
-sonar_code sonar_propose(sonar_pipeline *p, sonar_config *config, sonar_error *err) {
+static sonar_code change_at_once(sonar_pipeline *p, sonar_config *config, sonar_error *err) {
+    struct live *live;
+    const sonar_code code = sonar_live_make(p, config, &live, err);
+    if (code)
+        return code;
+    sonar_live_tell_others(p, live);
+    sonar_live_hold(p, live);
+    sonar_live_tick(p);
+    return SONAR_OK;
+}
+
+sonar_code sonar_pipeline_reconfigure(sonar_pipeline *p, sonar_config *config, sonar_error *err) {
+    if (!p->ranks.change.letters)
+        return change_at_once(p, config, err);
     await_earlier(p);
     const sonar_code code = begin(p, config, err);
     return code || !config ? code : conclude(p, err);
 }
 
-sonar_code sonar_propose_keys(sonar_pipeline *p, const sonar_security *security, sonar_error *err) {
+/* Sends a letter that needs no version, and waits for the outcome. */
+static sonar_code propose(sonar_pipeline *p, const struct letter *head, const void *first,
+                          size_t first_bytes, const void *second, size_t second_bytes,
+                          sonar_error *err) {
     struct proposal *c = &p->ranks.change;
-    const sonar_keyring *ring = security->allowed;
+    await_earlier(p);
+    const sonar_code code = write_letter(c, head, first, first_bytes, second, second_bytes, err);
+    if (code)
+        return code;
+    sonar_letters_send(c->letters);
+    return conclude(p, err);
+}
+
+static sonar_code propose_keys(sonar_pipeline *p, const sonar_keyring *ring, sonar_error *err) {
     struct letter head = {.kind = LETTER_KEYS};
     for (int i = 0; i < SONAR_DOMAINS; i++)
         head.keys[i] = (uint32_t)ring[i].count;
@@ -274,23 +299,28 @@ sonar_code sonar_propose_keys(sonar_pipeline *p, const sonar_security *security,
             "%zu keys of allow_senders and %zu of allow_readers were read, but several "
             "ranks have room for %zu: fewer, or a restart",
             ring[SONAR_SENDERS].count, ring[SONAR_READERS].count, most_keys(p->whole));
-    await_earlier(p);
     _Static_assert(SONAR_DOMAINS == 2, "two parts of a letter");
-    const sonar_code code = write_letter(c, &head, ring[0].key, ring[0].count * SONAR_KEY_BYTES,
-                                         ring[1].key, ring[1].count * SONAR_KEY_BYTES, err);
-    if (code)
-        return code;
-    sonar_letters_send(c->letters);
-    return conclude(p, err);
+    return propose(p, &head, ring[0].key, ring[0].count * SONAR_KEY_BYTES, ring[1].key,
+                   ring[1].count * SONAR_KEY_BYTES, err);
 }
 
-sonar_code sonar_propose_record(sonar_pipeline *p, bool record, sonar_error *err) {
-    struct proposal *c = &p->ranks.change;
+sonar_code sonar_pipeline_allow(sonar_pipeline *p, const sonar_security *security,
+                                sonar_error *err) {
+    if (p->ranks.change.letters && p->thread_started)
+        return propose_keys(p, security->allowed, err);
+    sonar_code code = SONAR_OK;
+    for (int i = 0; i < SONAR_DOMAINS && !code; i++)
+        code = sonar_pipeline_allow_side(p, (sonar_domain)i, &security->allowed[i], err);
+    return code;
+}
+
+sonar_code sonar_pipeline_record(sonar_pipeline *p, bool record, sonar_error *err) {
     const struct letter head = {.kind = LETTER_RECORD, .record = record};
-    await_earlier(p);
-    const sonar_code code = write_letter(c, &head, NULL, 0, NULL, 0, err);
-    if (code)
-        return code;
-    sonar_letters_send(c->letters);
-    return conclude(p, err);
+    if (!p->recorder)
+        return sonar_fail(err, SONAR_EINVAL, "record",
+                          "record.what is off; the configuration must set it to raw or spectra");
+    if (p->ranks.change.letters)
+        return propose(p, &head, NULL, 0, NULL, 0, err);
+    sonar_recorder_ask(p->recorder, record);
+    return SONAR_OK;
 }

@@ -69,11 +69,12 @@ static void warn_if_bound(const sonar_pipeline *p, const sonar_config_part *part
 sonar_code sonar_ranks_create(sonar_pipeline *p, const sonar_config *c, sonar_error *err) {
     struct ranks *ranks = &p->ranks;
     p->sharing = &sonar_sharing_none;
-    p->place = (sonar_rank_place){.ranks = 1, .ranks_here = 1};
-    if (!c->cluster || c->cluster->place.ranks < 2)
+    p->place = *sonar_config_place(c);
+    pthread_mutex_init(&ranks->lock, NULL);
+    if (p->place.ranks < 2)
         return SONAR_OK;
     p->sharing = &sonar_sharing_ranks;
-    p->place = c->cluster->place;
+    p->host.awake_ns = SONAR_RANKS_AWAKE_NS;
     sonar_code code = compare_files(c, err);
     if (!code)
         code = sonar_config_part_create(c, &p->place, &ranks->part, err);
@@ -85,8 +86,8 @@ sonar_code sonar_ranks_create(sonar_pipeline *p, const sonar_config *c, sonar_er
                                  .specs = &c->specs,
                                  .sensors = ranks->sensors,
                                  .channels = ranks->channels};
-    pthread_mutex_init(&ranks->lock, NULL);
     ranks->part->config.specs.cbf.parts = true;
+    ranks->part->config.max_missing_share = 1; /* that of the whole array decides */
     p->config = &ranks->part->config;
     ranks->agree = (sonar_agree_spec){
         .ranks = p->place.ranks,
@@ -118,15 +119,12 @@ static void count_used(sonar_pipeline *p) {
 }
 
 void sonar_ranks_adopt(sonar_pipeline *p) {
-    if (!p->ranks.split.cluster)
-        return;
     p->ranks.split.params = p->live->whole;
     count_used(p);
 }
 
 void sonar_ranks_destroy(sonar_pipeline *p) {
-    if (p->ranks.split.cluster)
-        pthread_mutex_destroy(&p->ranks.lock);
+    pthread_mutex_destroy(&p->ranks.lock);
     sonar_propose_destroy(p);
     sonar_config_part_destroy(p->ranks.part);
     free(p->ranks.sensor);
@@ -136,6 +134,10 @@ void sonar_ranks_destroy(sonar_pipeline *p) {
 }
 
 /* ---- a round --------------------------------------------------------------------------------- */
+
+const sonar_split *sonar_ranks_split(const sonar_pipeline *p) {
+    return p->place.ranks > 1 ? &p->ranks.split : NULL;
+}
 
 static const sonar_cluster_ops *ops(const sonar_pipeline *p) {
     return p->ranks.split.cluster->ops;
@@ -253,8 +255,6 @@ static sonar_code share_reports(sonar_pipeline *p, sonar_error *err) {
 
 void sonar_ranks_read(sonar_pipeline *p, sonar_status *status) {
     struct ranks *ranks = &p->ranks;
-    if (!ranks->split.cluster || !sonar_is_root(p))
-        return;
     const int64_t own_ns = status->ingest.last_frame_ns; /* reports are old where a rank hangs */
     pthread_mutex_lock(&ranks->lock);
     if (ranks->reported) {
@@ -270,7 +270,7 @@ void sonar_ranks_read(sonar_pipeline *p, sonar_status *status) {
 _Static_assert((int)SONAR_RANKS_SHOWN == (int)SONAR_RANKS_MOST, "all ranks are shown");
 
 int64_t sonar_ranks_wait(const sonar_pipeline *p, bool hangs[SONAR_RANKS_SHOWN]) {
-    return p->ranks.split.cluster ? ops(p)->waits(hangs) : 0;
+    return sonar_ranks_split(p) ? ops(p)->waits(hangs) : 0;
 }
 
 /* ---- a window -------------------------------------------------------------------------------- */
@@ -364,7 +364,7 @@ static enum next take(sonar_pipeline *p, const sonar_verdict *v, struct turn *tu
     turn->window.missing = ranks->missing;
     turn->samples = present ? &ranks->window : NULL;
     if (!(turn->window.missing_mean <=
-          p->config->max_missing_share)) { /* also if no channel is used */
+          p->whole->max_missing_share)) { /* also if no channel is used */
         ranks->windows_missing++;
         if (present)
             release(p);
@@ -395,6 +395,31 @@ static void wait_for_more(sonar_pipeline *p) {
         sonar_wake_wait(sonar_ingest_fd(p->ingest), LOOK_UP_MS);
 }
 
+/* Sends the ranks' measures of elements to the root when all ranks that take part have some. */
+static sonar_code share_measures(sonar_pipeline *p, sonar_error *err) {
+    struct ranks *ranks = &p->ranks;
+    const sonar_offer *offer = ranks->offer;
+    size_t size[SONAR_RANKS_MOST];
+    bool any = false, all = true;
+    uint64_t began = 0;
+    for (size_t r = 0; r < ranks->agree.ranks; r++) {
+        any = any || offer[r].measured;
+        all = all && (offer[r].measured || !ranks->present[r]);
+        if (offer[r].measured && offer[r].round_first > began)
+            began = offer[r].round_first;
+        size[r] = ranks->sensors[r] * sonar_elements_measure_bytes();
+    }
+    if (!any || !all || !offer[0].judged)
+        return SONAR_OK;
+    const void *mine = sonar_elements_measures(p->elements);
+    const sonar_code code = ops(p)->gather(mine, size, ranks->measures, err);
+    if (offer[p->place.rank].measured)
+        sonar_elements_go_on(p->elements, began);
+    if (!code && sonar_is_root(p))
+        sonar_elements_take(p->judged, ranks->measures, ranks->sensor);
+    return code;
+}
+
 /* Exchanges the offers and does what they ask for. */
 static sonar_code share_offers(sonar_pipeline *p, sonar_error *err) {
     sonar_offer mine;
@@ -403,7 +428,7 @@ static sonar_code share_offers(sonar_pipeline *p, sonar_error *err) {
     if (!code && p->ranks.offer[0].asks)
         code = share_reports(p, err);
     if (!code)
-        code = sonar_mask_share(p, err);
+        code = share_measures(p, err);
     return code ? code : sonar_letters_round(p->ranks.change.letters, p->ranks.offer, err);
 }
 
@@ -430,7 +455,7 @@ static enum next next_round(sonar_pipeline *p, struct turn *turn) {
 }
 
 void sonar_ranks_leave(sonar_pipeline *p) {
-    if (!p->ranks.split.cluster)
+    if (!sonar_ranks_split(p))
         return;
     release(p);
     if (p->ranks.result)

@@ -221,16 +221,6 @@ void sonar_record_describe(sonar_pipeline *p, const struct plan *plan) {
         sonar_log(&p->host, SONAR_WARN, "record", "the metadata do not change: %s", err.text);
 }
 
-sonar_code sonar_pipeline_record(sonar_pipeline *p, bool record, sonar_error *err) {
-    if (!p->recorder)
-        return sonar_fail(err, SONAR_EINVAL, "record",
-                          "record.what is off; the configuration must set it to raw or spectra");
-    if (p->ranks.split.cluster)
-        return sonar_propose_record(p, record, err);
-    sonar_recorder_ask(p->recorder, record);
-    return SONAR_OK;
-}
-
 const char *sonar_pipeline_recording(const sonar_pipeline *p, sonar_recording *recording) {
     *recording = (sonar_recording){0};
     if (!p->recorder)

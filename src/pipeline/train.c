@@ -27,17 +27,12 @@ static void host_parallel(void *ctx, size_t tasks, void (*task)(void *, size_t, 
     sonar_pool_parallel(((session *)ctx)->pool, tasks, task, arg);
 }
 
-/* NULL: one process. */
-static const sonar_rank_place *place_of(const sonar_config *c) {
-    return c->cluster ? &c->cluster->place : NULL;
-}
-
 /* Mirror images of a part's sensors may belong to another rank, so the part is timed without
  * them. */
 static sonar_code take_part(const sonar_config *whole, session *s, sonar_error *err) {
-    const sonar_rank_place *place = place_of(whole);
+    const sonar_rank_place *place = sonar_config_place(whole);
     s->config = whole;
-    if (!place || place->ranks < 2)
+    if (place->ranks < 2)
         return SONAR_OK;
     const sonar_code code = sonar_config_part_create(whole, place, &s->part, err);
     if (code)
@@ -58,7 +53,7 @@ static sonar_code open_session(const sonar_config *whole, session *s, sonar_erro
                            .workers = c->threads,
                            .state_dir = c->state_dir,
                            .fail_at = c->fail_at,
-                           .device = c->cluster ? c->cluster->place.local : 0};
+                           .device = sonar_config_place(c)->local};
     return sonar_pool_create(c->threads, c->cpus ? c->cpu : NULL, &s->pool, err);
 }
 
@@ -78,7 +73,7 @@ sonar_train_setup sonar_pipeline_setup(const sonar_config *c, const sonar_host *
                                .sample_type = c->sample_type,
                                .specs = &c->specs,
                                .host = host,
-                               .place = place_of(c)};
+                               .place = sonar_config_place(c)};
     for (size_t s = 0; s < c->sensors; s++)
         setup.sensors_used += c->used[s] != 0;
     return setup;
@@ -87,7 +82,7 @@ sonar_train_setup sonar_pipeline_setup(const sonar_config *c, const sonar_host *
 /* Checks, before training, whether the result can be stored. */
 static sonar_code check_place(const sonar_config *config, char *path, size_t size,
                               sonar_error *err) {
-    if (sonar_train_path(config->state_dir, place_of(config), path, size))
+    if (sonar_train_path(config->state_dir, sonar_config_place(config), path, size))
         return SONAR_OK;
     return sonar_fail(err, SONAR_EINVAL, "runtime.state_dir",
                       "is not set (or too long), so the trained table cannot be stored");
