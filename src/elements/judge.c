@@ -15,16 +15,6 @@ static const double ALONE_DB = 45;
 
 /* ---- robust statistics ----------------------------------------------------------------------- */
 
-/* Mean of the middle two of an even count; reorders the values. */
-static float median(float *value, size_t n) {
-    float upper = sonar_median(value, n), lower = -FLT_MAX;
-    if (n % 2)
-        return upper;
-    for (size_t i = 0; i < n / 2; i++) /* after quickselect the lower half comes first */
-        lower = fmaxf(lower, value[i]);
-    return (lower + upper) / 2;
-}
-
 struct spread {
     double middle, deviation; /* median; 1.4826 MAD */
 };
@@ -38,10 +28,10 @@ static struct spread spread_of(sonar_elements *e, const float *value, size_t *n)
     *n = count;
     if (!count)
         return (struct spread){0};
-    struct spread result = {.middle = (double)median(e->sorted, count)};
+    struct spread result = {.middle = (double)sonar_median(e->sorted, count)};
     for (size_t i = 0; i < count; i++)
         e->sorted[i] = fabsf(e->sorted[i] - (float)result.middle);
-    result.deviation = 1.4826 * (double)median(e->sorted, count);
+    result.deviation = 1.4826 * (double)sonar_median(e->sorted, count);
     return result;
 }
 
@@ -105,7 +95,7 @@ static float over_neighbours(const sonar_elements *e, size_t s) {
     for (size_t k = s + 1, left = NEIGHBOURS; k < e->spec.sensors && left; k++)
         if (!isnan(e->level[k]))
             near[n++] = e->level[k], left--;
-    return n ? e->level[s] - median(near, n) : 0;
+    return n ? e->level[s] - sonar_median(near, n) : 0;
 }
 
 static void fill_residuals(sonar_elements *e) {
