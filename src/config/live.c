@@ -35,12 +35,6 @@ static void print_given(const source *from, FILE *to) {
     }
 }
 
-/* The folder of the configuration's file: its relative paths start there. */
-static char *folder_of(const char *file) {
-    const char *slash = strrchr(file, '/');
-    return slash ? strndup(file, slash == file ? 1 : (size_t)(slash - file)) : strdup("");
-}
-
 /* The text of the given values; malloc'ed, NULL: no memory. */
 static char *write_given(const source *from, size_t *size) {
     char *bytes = NULL;
@@ -56,25 +50,14 @@ static char *write_given(const source *from, size_t *size) {
     return bytes;
 }
 
-/* Reads the text as if it were the file of that name. */
-static sonar_code read_text(const char *bytes, size_t size, const char *name,
-                            const sonar_config *like, sonar_config **config, sonar_report *report) {
-    char *folder = folder_of(name);
-    const sonar_text text = {.name = name, .bytes = bytes, .size = size};
-    *config = NULL;
-    const sonar_code code =
-        folder ? sonar_config_read(&text, folder, like, config, report) : SONAR_ENOMEM;
-    free(folder);
-    return code;
-}
-
+/* Reads the values as if they were in the file of that name. */
 static sonar_code read_source(const source *from, const char *name, const sonar_config *like,
                               sonar_config **config, sonar_report *report) {
     size_t size = 0;
     char *bytes = write_given(from, &size);
+    const sonar_text text = {.name = name, .bytes = bytes, .size = size};
     *config = NULL;
-    const sonar_code code =
-        bytes ? read_text(bytes, size, name, like, config, report) : SONAR_ENOMEM;
+    const sonar_code code = bytes ? sonar_config_read(&text, like, config, report) : SONAR_ENOMEM;
     free(bytes);
     return code;
 }
@@ -89,7 +72,8 @@ char *sonar_config_given(const sonar_config *config, size_t *bytes) {
 
 sonar_code sonar_config_take_given(const sonar_config *running, const char *text, size_t bytes,
                                    sonar_config **config, sonar_report *report) {
-    return read_text(text, bytes, running->settings->file, running, config, report);
+    const sonar_text given = {.name = running->settings->file, .bytes = text, .size = bytes};
+    return sonar_config_read(&given, running, config, report);
 }
 
 static bool lies_in(const char *path, const char *group) {

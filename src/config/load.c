@@ -9,7 +9,7 @@
 
 enum { FILE_BYTES_MOST = 64 << 20 };
 
-void sonar_settings_destroy(sonar_settings *settings) {
+static void destroy_settings(sonar_settings *settings) {
     if (!settings)
         return;
     for (size_t id = 0; id < SONAR_OPTIONS; id++) {
@@ -64,7 +64,7 @@ void sonar_config_destroy(sonar_config *config) {
     sonar_security_clear(&config->security);
     free(config->metrics_listen);
     free(config->record_directory);
-    sonar_settings_destroy(config->settings);
+    destroy_settings(config->settings);
     free(config);
 }
 
@@ -141,18 +141,29 @@ static sonar_code load(const sonar_text *text, const struct surroundings *around
     return code;
 }
 
-sonar_code sonar_config_read(const sonar_text *text, const char *directory,
-                             const sonar_config *like, sonar_config **config,
-                             sonar_report *report) {
-    const struct surroundings around = {.directory = directory, .like = like};
-    return load(text, &around, config, report);
+/* Relative paths start at the folder of the text's file. */
+static sonar_code load_in_folder(const sonar_text *text, struct surroundings around,
+                                 sonar_config **config, sonar_report *report) {
+    const char *slash = strrchr(text->name, '/');
+    char *directory =
+        slash ? strndup(text->name, sonar_max_size(1, (size_t)(slash - text->name))) : strdup("");
+    around.directory = directory;
+    *config = NULL;
+    const sonar_code code = directory ? load(text, &around, config, report) : SONAR_ENOMEM;
+    free(directory);
+    return code;
+}
+
+sonar_code sonar_config_read(const sonar_text *text, const sonar_config *like,
+                             sonar_config **config, sonar_report *report) {
+    return load_in_folder(text, (struct surroundings){.like = like}, config, report);
 }
 
 sonar_code sonar_config_parse(const char *name, const char *text, size_t bytes,
                               sonar_config **config, sonar_report *report) {
     const size_t mark = sonar_mark_bytes(text, bytes);
     const sonar_text all = {.name = name, .bytes = text + mark, .size = bytes - mark};
-    return sonar_config_read(&all, "", NULL, config, report);
+    return load(&all, &(struct surroundings){.directory = ""}, config, report);
 }
 
 static sonar_code load_file(const char *path, struct surroundings around, sonar_config **config,
@@ -164,13 +175,8 @@ static sonar_code load_file(const char *path, struct surroundings around, sonar_
         sonar_file_read(path, FILE_BYTES_MOST, &text, &bytes, report, NULL, (sonar_place){0, 0});
     if (read)
         return read;
-    const char *slash = strrchr(path, '/');
-    char *directory =
-        slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup("");
     const sonar_text all = {.name = path, .bytes = text, .size = bytes};
-    around.directory = directory;
-    const sonar_code code = directory ? load(&all, &around, config, report) : SONAR_ENOMEM;
-    free(directory);
+    const sonar_code code = load_in_folder(&all, around, config, report);
     free(text);
     return code;
 }

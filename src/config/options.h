@@ -268,9 +268,9 @@ typedef struct sonar_loader {
     bool no_memory;
 } sonar_loader;
 
-/* Loads from a text whose relative paths start at `directory`. like: see sonar_loader. */
-sonar_code sonar_config_read(const sonar_text *text, const char *directory,
-                             const sonar_config *like, sonar_config **config, sonar_report *report);
+/* Loads from a text; relative paths start at the folder of text->name. like: see sonar_loader. */
+sonar_code sonar_config_read(const sonar_text *text, const sonar_config *like,
+                             sonar_config **config, sonar_report *report);
 /* The option of that path, or SONAR_OPTIONS. In that case `hint` is empty or names a similar
  * option. */
 size_t sonar_option_find(const char *path, char *hint, size_t size);
@@ -318,14 +318,11 @@ void sonar_resolve_specs(sonar_config *config);
 /* Checks a completely resolved configuration. */
 void sonar_check_resolved(sonar_loader *loader);
 
-void sonar_settings_destroy(sonar_settings *settings);
 /* Replaces a value's numbers by a copy. */
 void sonar_value_set_list(sonar_loader *loader, sonar_option_id id, size_t count, size_t width,
                           const double *numbers);
 void sonar_value_set_number(sonar_loader *loader, sonar_option_id id, double number);
 
-/* Prints the canonical text; `sources`: with comments about the origin of each value. */
-void sonar_settings_print(const sonar_settings *settings, bool sources, FILE *to);
 /* Prints the value alone, in canonical form, for an option that is not absent. */
 void sonar_value_print(const sonar_option *option, const sonar_value *value, int indent, FILE *to);
 /* Prints the keys of the groups that `path` enters and `last` was not in, and the option's own

@@ -136,7 +136,8 @@ static void print_absent(const sonar_option *o, FILE *to) {
         fprintf(to, "  # %s: %s\n", dot + 1, o->computed);
 }
 
-void sonar_settings_print(const sonar_settings *settings, bool sources, FILE *to) {
+/* Prints the canonical text; `sources`: with comments about the origin of each value. */
+static void print_settings(const sonar_settings *settings, bool sources, FILE *to) {
     const char *last = "";
     for (size_t id = 0; id < SONAR_OPTIONS; id++) {
         const sonar_option *o = &sonar_options[id];
@@ -156,7 +157,7 @@ void sonar_settings_print(const sonar_settings *settings, bool sources, FILE *to
 }
 
 void sonar_config_print(const sonar_config *config, FILE *to) {
-    sonar_settings_print(config->settings, true, to);
+    print_settings(config->settings, true, to);
 }
 
 sonar_code sonar_settings_digest(const sonar_settings *settings, char digest[65]) {
@@ -166,7 +167,7 @@ sonar_code sonar_settings_digest(const sonar_settings *settings, char digest[65]
     FILE *to = open_memstream(&text, &size);
     if (!to)
         return SONAR_ENOMEM;
-    sonar_settings_print(settings, false, to);
+    print_settings(settings, false, to);
     const bool written = !ferror(to);
     if (fclose(to) || !written) {
         free(text);
