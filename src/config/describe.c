@@ -39,14 +39,20 @@ static double ring_bytes(const sonar_config *c) {
     return (double)c->channels * (bytes * ring_samples(c) + missing);
 }
 
-/* The bins of all snapshots, and what the stages work in. */
+/* The bins of all snapshots. */
+static double snapshot_bytes(const sonar_config *c) {
+    const sonar_specs *specs = &c->specs;
+    const double mvdr =
+        specs->own_mvdr_dft ? (double)specs->mvdr.max_new * (double)specs->mvdr_dft.bins : 0;
+    return 8 * (double)c->sensors *
+           ((double)specs->cbf.max_snapshots * (double)specs->dft.bins + mvdr);
+}
+
+/* The snapshots, and what the stages work in. */
 static double transform_bytes(const sonar_config *c) {
     const sonar_specs *specs = &c->specs;
-    const bool own = specs->own_mvdr_dft;
-    const double bins = (double)specs->cbf.max_snapshots * (double)specs->dft.bins +
-                        (own ? (double)specs->mvdr.max_new * (double)specs->mvdr_dft.bins : 0);
-    return 8 * (double)c->sensors * bins + sonar_dft_bytes(&specs->dft, c->threads) +
-           (own ? sonar_dft_bytes(&specs->mvdr_dft, c->threads) : 0);
+    return snapshot_bytes(c) + sonar_dft_bytes(&specs->dft, c->threads) +
+           (specs->own_mvdr_dft ? sonar_dft_bytes(&specs->mvdr_dft, c->threads) : 0);
 }
 
 /* The MVDR's stage has a table of its own besides, which mvdr_bytes counts. */
@@ -136,14 +142,10 @@ static double gpu_ring_bytes(const sonar_config *c) {
 }
 
 static double gpu_dft_bytes(const sonar_config *c) {
-    const sonar_specs *specs = &c->specs;
-    const bool own = specs->own_mvdr_dft;
-    sonar_dft_spec dft = specs->dft, mvdr = specs->mvdr_dft;
+    sonar_dft_spec dft = c->specs.dft, mvdr = c->specs.mvdr_dft;
     dft.in_place = mvdr.in_place = true;
-    const double bins = (double)specs->cbf.max_snapshots * (double)specs->dft.bins +
-                        (own ? (double)specs->mvdr.max_new * (double)specs->mvdr_dft.bins : 0);
-    return 8 * (double)c->sensors * bins + sonar_dft_device_bytes(&dft) +
-           (own ? sonar_dft_device_bytes(&mvdr) : 0);
+    return snapshot_bytes(c) + sonar_dft_device_bytes(&dft) +
+           (c->specs.own_mvdr_dft ? sonar_dft_device_bytes(&mvdr) : 0);
 }
 
 /* Includes the points between directions that the detector evaluates. */
