@@ -143,16 +143,23 @@ static void judge_probes(sonar_elements *e, double noise) {
             note(e, s, SONAR_ELEMENT_DEAD);
 }
 
+/* The spreads of the levels and of the residuals; returns the number of sensors. */
+static size_t find_spreads(sonar_elements *e, int quantity, double noise, struct spread *all,
+                           struct spread *near) {
+    size_t n;
+    fill_levels(e, quantity, noise);
+    fill_residuals(e);
+    *near = spread_of(e, e->residual, &n);
+    *all = spread_of(e, e->level, &n);
+    return n;
+}
+
 /* Noisy if the sensor is noisy in any octave of the band. */
 static void judge_octaves(sonar_elements *e, double noise) {
     struct spread all, near;
-    size_t n;
     for (size_t octave = 0; octave < e->octaves; octave++) {
         bool in_band = octave >= e->band_first && octave < e->band_end;
-        fill_levels(e, OCTAVE + (int)octave, noise);
-        fill_residuals(e);
-        near = spread_of(e, e->residual, &n);
-        all = spread_of(e, e->level, &n);
+        const size_t n = find_spreads(e, OCTAVE + (int)octave, noise, &all, &near);
         for (size_t s = 0; s < e->spec.sensors && n >= LEAST_SENSORS; s++) {
             if (isnan(e->level[s]))
                 continue;
@@ -167,12 +174,8 @@ static void judge_octaves(sonar_elements *e, double noise) {
 /* A sensor loud only because of hum is not noisy. */
 static void judge_hum(sonar_elements *e, double noise) {
     struct spread all, near;
-    size_t n;
     for (int mains = 0; mains < MAINS && e->harmonics; mains++) {
-        fill_levels(e, HUM + mains, noise);
-        fill_residuals(e);
-        near = spread_of(e, e->residual, &n);
-        all = spread_of(e, e->level, &n);
+        const size_t n = find_spreads(e, HUM + mains, noise, &all, &near);
         for (size_t s = 0; s < e->spec.sensors && n >= LEAST_SENSORS; s++) {
             const struct measure *m = &e->measure[s];
             if (isnan(e->level[s]) || !is_loud(e, s, n, HUM_DB, &all, &near) ||
