@@ -90,41 +90,11 @@ static void axis_frequency(const json *axes, const sonar_output_spec *spec, bool
     axis_steps(axes, "frequency", "Hz", (double)first * bin_hz, bin_hz);
 }
 
-/* Eigenvalues, the largest first. */
-static void axis_mode(const json *axes) {
-    axis_steps(axes, "mode", NULL, 1, 1);
-}
-
-static void axis_channel(const json *axes) {
-    axis_steps(axes, "channel", NULL, 0, 1);
-}
-
-/* Of a position in the array frame: 0 forward, 1 right, 2 down. */
-static void axis_coordinate(const json *axes) {
-    axis_steps(axes, "coordinate", NULL, 0, 1);
-}
-
-static void axis_beam(const json *axes) {
-    axis_steps(axes, "beam", NULL, 0, 1);
-}
-
-/* From the message's first sample. */
-static void axis_sample(const json *axes, double fs_hz) {
-    axis_steps(axes, "time", "s", 0, 1 / fs_hz);
-}
-
-/* Topics without an array have shape [0] and an axis to match, so that a reader that treats all
- * topics alike gets an empty array. */
-static void axis_none(const json *axes) {
-    json axis = axis_begin(axes, "none", NULL);
-    axis_values(&axis, 0, NULL);
-}
-
 static void append_axis(const json *axes, const sonar_output_spec *spec, sonar_surface surface,
                         sonar_axis axis, const sonar_bearings *bearings) {
     switch (axis) {
     case SONAR_AXIS_CHANNEL:
-        axis_channel(axes);
+        axis_steps(axes, "channel", NULL, 0, 1);
         break;
     case SONAR_AXIS_RANGE:
         axis_range(axes, spec);
@@ -136,16 +106,16 @@ static void append_axis(const json *axes, const sonar_output_spec *spec, sonar_s
         axis_azimuth(axes, scan_of(spec, surface), bearings);
         break;
     case SONAR_AXIS_COORDINATE:
-        axis_coordinate(axes);
+        axis_steps(axes, "coordinate", NULL, 0, 1); /* 0 forward, 1 right, 2 down */
         break;
     case SONAR_AXIS_MODE:
-        axis_mode(axes);
+        axis_steps(axes, "mode", NULL, 1, 1); /* eigenvalues, the largest first */
         break;
     case SONAR_AXIS_BEAM:
-        axis_beam(axes);
+        axis_steps(axes, "beam", NULL, 0, 1);
         break;
     case SONAR_AXIS_SAMPLE:
-        axis_sample(axes, spec->fs_hz);
+        axis_steps(axes, "time", "s", 0, 1 / spec->fs_hz); /* from the first sample */
         break;
     case SONAR_AXIS_NONE:
         break;
@@ -161,8 +131,12 @@ char *sonar_header_axes(const sonar_output_spec *spec, sonar_surface surface,
         return NULL;
     append_axis(&axes, spec, surface, axis[0], bearings);
     append_axis(&axes, spec, surface, axis[1], bearings);
-    if (axis[0] == SONAR_AXIS_NONE && axis[1] == SONAR_AXIS_NONE)
-        axis_none(&axes);
+    /* Topics without an array have shape [0] and an axis to match, so that a reader that treats all
+     * topics alike gets an empty array. */
+    if (axis[0] == SONAR_AXIS_NONE && axis[1] == SONAR_AXIS_NONE) {
+        const json none = axis_begin(&axes, "none", NULL);
+        axis_values(&none, 0, NULL);
+    }
     return finish(&axes);
 }
 
