@@ -81,6 +81,8 @@ def check_module():
     assert message.bearings(20) == [10]
     message.header.update(bearing_reference="true", resampled={"interpolation": "cubic", "directions": 90})
     assert message.bearings(20) == [20], "the axis itself is true"
+    ratio = sonar.Message([parts[0], json.dumps({**head, "unit": "1"}).encode(), parts[2]])
+    assert message.db_unit == "dB re 1 uPa^2/Hz" and ratio.db_unit == "dB", message.db_unit
     wrong = json.dumps({**head, "schema": "sonard/2"}).encode()
     try:
         message.tracks

@@ -15,7 +15,7 @@ for s in sonar.subscribe(endpoint, "mvdr.azimuth"):
     if line is None or len(line.get_xdata()) != len(azimuth):
         axes.clear()
         (line,) = axes.plot(azimuth, s.db)
-        axes.set(xlabel=f"{s.header['bearing_kind']} angle, deg", ylabel=f"dB re 1 {s.unit}")
+        axes.set(xlabel=f"{s.header['bearing_kind']} angle, deg", ylabel=s.db_unit)
     line.set_ydata(s.db)
     axes.set_title(f"{s.header['array']}  {s.utc}")
     axes.set_ylim(s.db.min() - 3, s.db.max() + 3)

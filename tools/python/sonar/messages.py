@@ -52,6 +52,11 @@ class Message:
         return 10 * np.log10(np.maximum(self.data, 1e-30))
 
     @property
+    def db_unit(self):
+        """The unit of `db`: "dB re 1 uPa^2"; of a ratio, "dB"."""
+        return "dB" if self.unit == "1" else f"dB re 1 {self.unit}"
+
+    @property
     def tracks(self):
         """The tracks of a message of `tracks` (docs/tracks.md) as a structured array, which pandas.DataFrame() takes:
         a row for each bearing, so that a track of a line has two until a turn decides. `rests_on` is "cbf+mvdr"."""

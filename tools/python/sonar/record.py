@@ -69,7 +69,7 @@ class Record:
 
         axes = axes or plt.subplots(layout="constrained")[1]
         mesh = pictures.image(self.messages, self.db, self.axis(self.names[0]), axes)
-        axes.figure.colorbar(mesh, ax=axes, label=f"dB re 1 {self.unit}")
+        axes.figure.colorbar(mesh, ax=axes, label=self.messages[0].db_unit)
         axes.set(title=self.topic, xlabel=pictures.azimuth_title(self.messages[-1]) if "azimuth" in self.names
                  else self.names[0])
         return axes
