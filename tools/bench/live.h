@@ -259,8 +259,6 @@ extern const live_case live_cases[];
 /* Makes a run and ends all its processes. The caller clears the result. */
 sonar_code live_run(const live_plan *plan, live_result *result, sonar_error *err);
 void live_result_clear(live_result *result);
-/* Percentiles of a set of values, which is reordered. */
-live_spread live_spread_of(double *ms, size_t count);
 
 const char *live_loss_name(live_loss loss);
 void live_write_text(const live_result *result, FILE *to);

@@ -291,7 +291,8 @@ static int compare(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-live_spread live_spread_of(double *ms, size_t count) {
+/* Percentiles of a set of values, which is reordered. */
+static live_spread spread_of(double *ms, size_t count) {
     if (count == 0)
         return (live_spread){0, NAN, NAN, NAN, NAN, NAN};
     qsort(ms, count, sizeof *ms, compare);
@@ -339,9 +340,9 @@ static void weigh_windows(run *r, double *from_due, double *from_sent, double *o
         from_sent[n] = from_due[n] - frame_late_ms(r, last);
         own[n++] = a->latency_us / 1e3;
     }
-    to->latency = live_spread_of(from_due, n);
-    to->from_sent = live_spread_of(from_sent, n);
-    to->own = live_spread_of(own, n);
+    to->latency = spread_of(from_due, n);
+    to->from_sent = spread_of(from_sent, n);
+    to->own = spread_of(own, n);
 }
 
 static void weigh_senders(run *r, double *late_ms) {
@@ -358,7 +359,7 @@ static void weigh_senders(run *r, double *late_ms) {
         to->frames_blocked += atomic_load(&s->blocked);
         to->blocked_s += (double)atomic_load(&s->blocked_ns) / 1e9;
     }
-    to->lateness = live_spread_of(late_ms, count);
+    to->lateness = spread_of(late_ms, count);
     if (count)
         to->behind_ms = fmax(to->behind_ms, to->lateness.max_ms);
 }

@@ -23,7 +23,8 @@ double sim_ship_array_heading(const sim_ship *ship, double t_s) {
     return sim_ship_heading(ship, behind(ship, t_s, ship->trail_m));
 }
 
-void sim_ship_place(const sim_ship *ship, double t_s, double place_m[2]) {
+/* Place of the ship at t_s, as metres north and east of where the turn begins. */
+static void find_place(const sim_ship *ship, double t_s, double place_m[2]) {
     const double turning_s = turned_s(ship, t_s), rate = ship->turn_deg_s * M_PI / 180;
     const double from = ship->heading_deg * M_PI / 180, to = from + rate * turning_s;
     const double straight_m = ship->speed_mps * (t_s - ship->turn_from_s - turning_s);
@@ -39,8 +40,8 @@ void sim_ship_sensor(const sim_ship *ship, double t_s, const double position_m[3
                      double place_m[3]) {
     double origin[2], at[2];
     const double heading = sim_ship_array_heading(ship, t_s) * M_PI / 180;
-    sim_ship_place(ship, behind(ship, t_s, ship->trail_m), origin);
-    sim_ship_place(ship, behind(ship, t_s, ship->trail_m - position_m[0]), at);
+    find_place(ship, behind(ship, t_s, ship->trail_m), origin);
+    find_place(ship, behind(ship, t_s, ship->trail_m - position_m[0]), at);
     const double north = at[0] - origin[0], east = at[1] - origin[1];
     place_m[0] = cos(heading) * north + sin(heading) * east;
     place_m[1] = cos(heading) * east - sin(heading) * north + position_m[1];

@@ -15,8 +15,6 @@ typedef struct sim_ship {
 double sim_ship_heading(const sim_ship *ship, double t_s);
 /* Of +x of the array: a towed one heads as the ship did where the array's origin is now. */
 double sim_ship_array_heading(const sim_ship *ship, double t_s);
-/* Place of the ship at t_s, as metres north and east of where the turn begins. */
-void sim_ship_place(const sim_ship *ship, double t_s, double place_m[2]);
 /* Place of a towed sensor described at `position_m`, in the array frame of that time. */
 void sim_ship_sensor(const sim_ship *ship, double t_s, const double position_m[3],
                      double place_m[3]);

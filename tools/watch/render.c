@@ -521,9 +521,18 @@ static void put_health(screen *to, const watch_status *s) {
                  watch_whole(s->windows_lost, windows), watch_figure(s->p99_us / 1e3, p99));
 }
 
+static const double STATUS_DUE_S = 2;
+
+/* How long the daemon has been silent, if longer than the time within which a status must arrive;
+ * otherwise 0. */
+static double silence(const watch_view *view) {
+    const double silent_s = view->now_s - (view->status ? view->status_s : view->began_s);
+    return silent_s > STATUS_DUE_S ? silent_s : 0;
+}
+
 static void put_status(screen *to, const watch_view *view) {
     char since[24];
-    const double silent_s = watch_silence(view);
+    const double silent_s = silence(view);
     if (!view->status)
         put_line(to, "no status yet");
     else if (silent_s > 0)
@@ -539,16 +548,9 @@ static void put_status(screen *to, const watch_view *view) {
 
 /* ---- the screen ------------------------------------------------------------------------------ */
 
-static const double STATUS_DUE_S = 2;
-
-double watch_silence(const watch_view *view) {
-    const double silent_s = view->now_s - (view->status ? view->status_s : view->began_s);
-    return silent_s > STATUS_DUE_S ? silent_s : 0;
-}
-
 /* The first lines when the daemon is silent, with the reason if it is known. */
 static void put_banner(screen *to, const watch_view *view) {
-    const double silent_s = watch_silence(view), age_s = view->now_s - view->result_s;
+    const double silent_s = silence(view), age_s = view->now_s - view->result_s;
     const char *endpoint = view->endpoint ? view->endpoint : "";
     char silent[24], age[24], when[16];
     duration(silent_s, silent);
@@ -576,7 +578,7 @@ void watch_render(const watch_view *view, int width, int height, watch_text *tex
     screen to = {.text = text, .width = width, .left = height, .first = true, .style = PLAIN};
     const int panes = view->panes ? (int)view->panes : 1;
     const int table = height >= 20 ? (height >= 30 ? 9 : panes > 1 ? 4 : 5) : height >= 12 ? 2 : 0;
-    const bool silent = watch_silence(view) > 0;
+    const bool silent = silence(view) > 0;
     if (silent)
         put_banner(&to, view);
     const int each = (to.left - 2 - table) / panes;

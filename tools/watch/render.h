@@ -34,10 +34,6 @@ typedef struct watch_view {
     double result_utc_ns; /* of the last result's samples; NaN: unknown */
 } watch_view;
 
-/* How long the daemon has been silent, if longer than the 2 s within which a status must arrive;
- * otherwise 0. */
-double watch_silence(const watch_view *view);
-
 /* A whole screen of at most `height` lines of at most `width` columns, every line cleared before it
  * is written and ended by newline but the last, which has no newline. If the daemon is silent, or a
  * pane's topic has stopped, old data are marked as old. */
