@@ -428,14 +428,10 @@ static int finish(const options *o, bench_report *report, findings *found, sonar
 
 int live_main(int argc, char **argv) {
     static const struct argp argp = {
-        option_table,
-        parse,
-        NULL,
-        "Measures a running sonard: starts it, sends it prepared samples over ZeroMQ at their "
-        "own pace, and records which results a subscriber receives and when.",
-        NULL,
-        NULL,
-        NULL};
+        .options = option_table,
+        .parser = parse,
+        .doc = "Measures a running sonard: starts it, sends it prepared samples over ZeroMQ at "
+               "their own pace, and records which results a subscriber receives and when."};
     static bench_report report;
     static char name[] = "sonar-bench live";
     options o = {.plan = {.of = live_cases,

@@ -235,15 +235,11 @@ static int finish(sonar_code code, const sonar_error *err) {
 int main(int argc, char **argv) {
     program_begin("sonar-bench");
     static const struct argp argp = {
-        option_table,
-        parse,
-        NULL,
-        "Times each stage of the beamformer and the whole chain on synthetic data.\v"
-        "'sonar-bench live' measures the running daemon, 'sonar-bench ranks' one array on several "
-        "processes; see their --help.",
-        NULL,
-        NULL,
-        NULL};
+        .options = option_table,
+        .parser = parse,
+        .doc = "Times each stage of the beamformer and the whole chain on synthetic data.\v"
+               "'sonar-bench live' measures the running daemon, 'sonar-bench ranks' one array on "
+               "several processes; see their --help."};
     argp_program_version = "sonar-bench " SONAR_VERSION;
     argp_err_exit_status = 2; /* exit code of wrong usage, as in the other programs */
     if (argc > 1 && strcmp(argv[1], "live") == 0)

@@ -314,15 +314,11 @@ static sonar_code run(const options *o, findings *found, sonar_error *err) {
 
 int ranks_main(int argc, char **argv) {
     static const struct argp argp = {
-        option_table,
-        parse,
-        NULL,
-        "Compares one array on several processes with the same array on one: the time of a window "
-        "in the engine, and the exchange between the processes. Start it by mpirun, one process a "
-        "GPU: mpirun -n 2 --bind-to numa sonar-bench ranks --backend cuda",
-        NULL,
-        NULL,
-        NULL};
+        .options = option_table,
+        .parser = parse,
+        .doc = "Compares one array on several processes with the same array on one: the time of a "
+               "window in the engine, and the exchange between the processes. Start it by mpirun, "
+               "one process a GPU: mpirun -n 2 --bind-to numa sonar-bench ranks --backend cuda"};
     static char name[] = "sonar-bench ranks";
     static findings found;
     options o = {.list = "all", .backend = "cpu", .common = {.effort = {50, 0.5, 0}, .threads = 1}};

@@ -107,6 +107,10 @@ static sonar_code time_chain(const bench_scene *s, const plan *p, bench_report *
     return code;
 }
 
+static sonar_code (*const on_host[])(const bench_scene *s, bench_report *report,
+                                     sonar_error *err) = {
+    bench_run_beams, bench_run_normalise, bench_run_sped, bench_run_shape, bench_run_tracks};
+
 static sonar_code run_scene(const bench_scene *s, bench_report *report, sonar_error *err) {
     const bench_case *c = s->c;
     const double n = (double)c->sensors, map = 4.0 * (double)c->angles;
@@ -153,16 +157,8 @@ static sonar_code run_scene(const bench_scene *s, bench_report *report, sonar_er
                           minute * sent,
                           beams && c->windows > 0};
     sonar_code code = time_stages(s, alone, sizeof alone / sizeof *alone, report, err);
-    if (!code && beams)
-        code = bench_run_beams(s, report, err);
-    if (!code && beams)
-        code = bench_run_normalise(s, report, err);
-    if (!code && beams)
-        code = bench_run_sped(s, report, err);
-    if (!code && beams)
-        code = bench_run_shape(s, report, err);
-    if (!code && beams)
-        code = bench_run_tracks(s, report, err);
+    for (size_t i = 0; i < sizeof on_host / sizeof *on_host && beams && !code; i++)
+        code = on_host[i](s, report, err);
     if (!code)
         code = time_chain(s, &chain, report, err);
     return code ? code : time_chain(s, &minutes, report, err);
