@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "core/core.h"
-#include "elements/elements.h"
+#include "elements/internal.h"
 #include "manifold/manifold.h"
 #include "random.h"
 #include "synth.h"
@@ -363,6 +363,36 @@ static void judge_ranks(rig *rank, sonar_elements *whole, const uint32_t *sensor
     sonar_elements_take(whole, told, sensor);
     sonar_elements_judge(whole);
     free(told);
+}
+
+/* Sensors 4 to 8 at 0 dB, the first four at 4 dB, and the last one: the median is 2 dB, in which
+ * the two middle ones count alike. Beside it a sensor is noisy above 20 + 72/10 dB. */
+Test(elements, the_median_of_an_even_number_is_the_mean_of_the_middle_two) {
+    enum { N = 10 };
+    static const double last_db[] = {29.1, 29.3};
+    for (size_t k = 0; k < 2; k++) {
+        rig r;
+        sonar_element_health h;
+        struct measure all[N];
+        uint32_t sensor[N];
+        rig_open(&r, N, 1.5, 60);
+        create(&r, 300, 500);
+        for (uint32_t s = 0; s < N; s++) {
+            const double level_db = s < 4 ? 4 : s < 9 ? 0 : last_db[k];
+            const float power = (float)(1e9 * pow(10, level_db / 10));
+            sensor[s] = s;
+            all[s] = (struct measure){.probe = power, .power = power, .step = 1, .taken = true};
+            for (int i = 0; i < OCTAVES; i++)
+                all[s].octave[i] = power;
+        }
+        for (int i = 0; i < 20; i++) {
+            sonar_elements_take(r.elements, all, sensor);
+            sonar_elements_judge(r.elements);
+        }
+        sonar_elements_read(r.elements, r.used, &h);
+        expect_only(&h, k ? SONAR_ELEMENT_NOISY : SONAR_ELEMENT_FAULTS, N - 1, "the last one");
+        rig_close(&r);
+    }
 }
 
 /* The second rank's digitiser, which sends what the first one's does, begins a window later. */
