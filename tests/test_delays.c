@@ -174,12 +174,12 @@ Test(delays, tables_hold_ranges_directions_sensors) {
     }
     sonar_scan scan = {.count = 5, .az_deg = az, .u = u};
     uint64_t *far, *near;
-    cr_assert_eq(
-        sonar_manifold_make(SENSORS, p, &scan, 0, NULL, SONAR_RADIAL, 1500, 0.9, &far, NULL),
-        SONAR_OK);
-    cr_assert_eq(
-        sonar_manifold_make(SENSORS, p, &scan, 3, range, SONAR_RADIAL, 1500, 0.9, &near, NULL),
-        SONAR_OK);
+    sonar_manifold_spec spec = {
+        .sensors = SENSORS, .position_m = p, .scan = &scan, .c_mps = 1500, .bin_width_hz = 0.9};
+    cr_assert_eq(sonar_manifold_make(&spec, &far, NULL), SONAR_OK);
+    spec.ranges = 3;
+    spec.range_m = range;
+    cr_assert_eq(sonar_manifold_make(&spec, &near, NULL), SONAR_OK);
     for (size_t d = 0; d < 5; d++) {
         sonar_delay_far(SENSORS, p, u + 3 * d, 1500, tau);
         for (size_t k = 0; k < SENSORS; k++)
@@ -199,7 +199,8 @@ Test(delays, impossible_table_is_refused) {
     sonar_scan scan = {.count = SIZE_MAX / 4, .az_deg = az, .u = u};
     uint64_t *table;
     sonar_error err;
-    cr_assert_eq(sonar_manifold_make(16, p, &scan, 0, NULL, SONAR_RADIAL, 1500, 1, &table, &err),
-                 SONAR_ENOMEM);
+    const sonar_manifold_spec spec = {
+        .sensors = 16, .position_m = p, .scan = &scan, .c_mps = 1500, .bin_width_hz = 1};
+    cr_assert_eq(sonar_manifold_make(&spec, &table, &err), SONAR_ENOMEM);
     cr_assert_null(table);
 }

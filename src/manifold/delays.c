@@ -59,95 +59,68 @@ uint64_t sonar_turns(double tau_s, double bin_width_hz) {
     return fixed << SONAR_WHOLE_TURNS_BITS | fixed >> (64 - SONAR_WHOLE_TURNS_BITS);
 }
 
-/* Rows of a table; several threads each take the next row. */
+/* Several threads each take the next row. */
 struct table {
-    size_t sensors, rows, ranges;
-    const double *position_m, *range_m;
-    const sonar_scan *scan;
-    sonar_range_reference reference;
-    double c_mps, bin_width_hz;
+    const sonar_manifold_spec *spec;
     double *tau_s; /* [thread][sensor] */
     uint64_t *turns;
 };
 
 static void make_row(void *arg, size_t row, size_t worker) {
     const struct table *t = arg;
-    const double *u = t->scan->u + 3 * (row % t->scan->count);
-    double *tau_s = t->tau_s + worker * t->sensors;
-    if (t->ranges)
-        sonar_delay_near(t->sensors, t->position_m, u, t->range_m[row / t->scan->count],
-                         t->reference, t->scan->axis, t->c_mps, tau_s);
+    const sonar_manifold_spec *s = t->spec;
+    const double *u = s->scan->u + 3 * (row % s->scan->count);
+    double *tau_s = t->tau_s + worker * s->sensors;
+    if (s->ranges)
+        sonar_delay_near(s->sensors, s->position_m, u, s->range_m[row / s->scan->count],
+                         s->reference, s->scan->axis, s->c_mps, tau_s);
     else
-        sonar_delay_far(t->sensors, t->position_m, u, t->c_mps, tau_s);
-    for (size_t k = 0; k < t->sensors; k++)
-        t->turns[row * t->sensors + k] = sonar_turns(tau_s[k], t->bin_width_hz);
+        sonar_delay_far(s->sensors, s->position_m, u, s->c_mps, tau_s);
+    for (size_t k = 0; k < s->sensors; k++)
+        t->turns[row * s->sensors + k] = sonar_turns(tau_s[k], s->bin_width_hz);
 }
 
-void sonar_manifold_fill(size_t sensors, const double *position_m, const sonar_scan *scan,
-                         size_t ranges, const double *range_m, sonar_range_reference reference,
-                         double c_mps, double bin_width_hz, const sonar_host *host, double *tau_s,
+void sonar_manifold_fill(const sonar_manifold_spec *spec, const sonar_host *host, double *tau_s,
                          uint64_t *turns) {
-    struct table all = {.sensors = sensors,
-                        .rows = sonar_max_size(ranges, 1) * scan->count,
-                        .ranges = ranges,
-                        .position_m = position_m,
-                        .range_m = range_m,
-                        .scan = scan,
-                        .reference = reference,
-                        .c_mps = c_mps,
-                        .bin_width_hz = bin_width_hz,
-                        .tau_s = tau_s,
-                        .turns = turns};
-    host->parallel(host->ctx, all.rows, make_row, &all);
+    struct table all = {spec, tau_s, turns};
+    host->parallel(host->ctx, sonar_max_size(spec->ranges, 1) * spec->scan->count, make_row, &all);
 }
 
 /* Several threads compute a large table, which would otherwise delay the start by seconds. */
-static sonar_code make_rows(struct table *t, sonar_error *err) {
+static sonar_code make_rows(const sonar_manifold_spec *spec, size_t rows, uint64_t *turns,
+                            sonar_error *err) {
     enum { WORKERS_MOST = 16 };
     const size_t large = (size_t)1 << 22;
-    const size_t processors = t->rows * t->sensors < large ? 1 : sonar_processors_online();
+    const size_t processors = rows * spec->sensors < large ? 1 : sonar_processors_online();
     const size_t workers = sonar_min_size(processors, WORKERS_MOST);
     sonar_pool *pool = NULL;
-    t->tau_s = sonar_alloc(t->sensors * workers, sizeof *t->tau_s);
-    if (!t->tau_s)
+    struct table all = {spec, sonar_alloc(spec->sensors * workers, sizeof *all.tau_s), turns};
+    if (!all.tau_s)
         return sonar_fail(err, SONAR_ENOMEM, "manifold", "no memory for the delays of %zu sensors",
-                          t->sensors);
+                          spec->sensors);
     sonar_code code = sonar_pool_create(workers, NULL, &pool, err);
     if (!code)
-        sonar_pool_parallel(pool, t->rows, make_row, t);
+        sonar_pool_parallel(pool, rows, make_row, &all);
     sonar_pool_destroy(pool);
-    free(t->tau_s);
+    free(all.tau_s);
     return code;
 }
 
-sonar_code sonar_manifold_make(size_t sensors, const double *position_m, const sonar_scan *scan,
-                               size_t ranges, const double *range_m,
-                               sonar_range_reference reference, double c_mps, double bin_width_hz,
-                               uint64_t **table, sonar_error *err) {
+sonar_code sonar_manifold_make(const sonar_manifold_spec *spec, uint64_t **table,
+                               sonar_error *err) {
     *table = NULL;
-    size_t rows = sonar_max_size(ranges, 1), count;
-    if (__builtin_mul_overflow(rows, scan->count, &rows) ||
-        __builtin_mul_overflow(rows, sensors, &count))
+    size_t rows = sonar_max_size(spec->ranges, 1), count;
+    if (__builtin_mul_overflow(rows, spec->scan->count, &rows) ||
+        __builtin_mul_overflow(rows, spec->sensors, &count))
         return sonar_fail(err, SONAR_ENOMEM, "manifold", "table too large to count");
     uint64_t *turns = sonar_alloc(count, sizeof *turns);
     if (!turns)
         return sonar_fail(err, SONAR_ENOMEM, "manifold",
-                          "no memory for %zu directions of %zu sensors", rows, sensors);
-    struct table all = {.sensors = sensors,
-                        .rows = rows,
-                        .ranges = ranges,
-                        .position_m = position_m,
-                        .range_m = range_m,
-                        .scan = scan,
-                        .reference = reference,
-                        .c_mps = c_mps,
-                        .bin_width_hz = bin_width_hz,
-                        .turns = turns};
-    sonar_code code = make_rows(&all, err);
-    if (code) {
+                          "no memory for %zu directions of %zu sensors", rows, spec->sensors);
+    const sonar_code code = make_rows(spec, rows, turns, err);
+    if (code)
         free(turns);
-        return code;
-    }
-    *table = turns;
-    return SONAR_OK;
+    else
+        *table = turns;
+    return code;
 }

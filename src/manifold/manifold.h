@@ -110,18 +110,22 @@ void sonar_delay_near(size_t sensors, const double *position_m, const double u[3
 /* bin_width * tau as an entry of sonar_manifold.turns; exact to double rounding. */
 uint64_t sonar_turns(double tau_s, double bin_width_hz);
 
-/* Tables over a scan. *table is malloc'ed, [range][direction][sensor]; the caller frees it. ranges
- * == 0: far field, one row per direction. */
-sonar_code sonar_manifold_make(size_t sensors, const double *position_m, const sonar_scan *scan,
-                               size_t ranges, const double *range_m,
-                               sonar_range_reference reference, double c_mps, double bin_width_hz,
-                               uint64_t **table, sonar_error *err);
+/* A table of turns over a scan. */
+typedef struct sonar_manifold_spec {
+    size_t sensors;
+    const double *position_m; /* [sensor][3] */
+    const sonar_scan *scan;
+    size_t ranges; /* 0: far field, one row per direction */
+    const double *range_m;
+    sonar_range_reference reference;
+    double c_mps, bin_width_hz;
+} sonar_manifold_spec;
 
+/* *table is malloc'ed, [range][direction][sensor]; the caller frees it. SONAR_ENOMEM. */
+sonar_code sonar_manifold_make(const sonar_manifold_spec *spec, uint64_t **table, sonar_error *err);
 /* Fills such a table of the same size again, by the host's workers. tau_s is scratch,
  * [worker][sensor]. Allocates nothing. */
-void sonar_manifold_fill(size_t sensors, const double *position_m, const sonar_scan *scan,
-                         size_t ranges, const double *range_m, sonar_range_reference reference,
-                         double c_mps, double bin_width_hz, const sonar_host *host, double *tau_s,
+void sonar_manifold_fill(const sonar_manifold_spec *spec, const sonar_host *host, double *tau_s,
                          uint64_t *turns);
 
 /* Ranges from r_min to r_max, ascending, 1/r spaced by at most 7 lambda / D^2. Returns the number

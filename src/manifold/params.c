@@ -117,12 +117,23 @@ static sonar_code no_memory(size_t sensors, sonar_error *err) {
     return sonar_fail(err, SONAR_ENOMEM, "params", "no memory for %zu sensors", sensors);
 }
 
+static sonar_manifold_spec table_spec(const sonar_params_spec *spec, const double *position_m,
+                                      const sonar_scan *scan, size_t ranges, double bin_hz) {
+    return (sonar_manifold_spec){.sensors = spec->sensors,
+                                 .position_m = position_m,
+                                 .scan = scan,
+                                 .ranges = ranges,
+                                 .range_m = spec->range_m,
+                                 .reference = spec->range_reference,
+                                 .c_mps = spec->sound_speed_mps,
+                                 .bin_width_hz = bin_hz};
+}
+
 static sonar_code make_table(const sonar_params_spec *spec, const sonar_scan *scan, size_t ranges,
                              double bin_hz, uint64_t version, uint64_t **table,
                              sonar_manifold *manifold, sonar_error *err) {
-    sonar_code code =
-        sonar_manifold_make(spec->sensors, spec->position_m, scan, ranges, spec->range_m,
-                            spec->range_reference, spec->sound_speed_mps, bin_hz, table, err);
+    const sonar_manifold_spec of = table_spec(spec, spec->position_m, scan, ranges, bin_hz);
+    const sonar_code code = sonar_manifold_make(&of, table, err);
     *manifold = (sonar_manifold){.ranges = ranges ? ranges : 1,
                                  .directions = scan->count,
                                  .sensors = spec->sensors,
@@ -320,8 +331,8 @@ void sonar_params_bend(sonar_params *bent, const sonar_params *like, const sonar
         if (!table[i].turns)
             continue;
         table[i].manifold->made = version;
-        sonar_manifold_fill(bent->sensors, position_m, table[i].scan, table[i].ranges,
-                            spec->range_m, spec->range_reference, spec->sound_speed_mps,
-                            table[i].manifold->bin_width_hz, host, tau_s, table[i].turns);
+        const sonar_manifold_spec of = table_spec(spec, position_m, table[i].scan, table[i].ranges,
+                                                  table[i].manifold->bin_width_hz);
+        sonar_manifold_fill(&of, host, tau_s, table[i].turns);
     }
 }

@@ -51,16 +51,16 @@ void cbf_renew(cbf_fixture *f) {
     free(f->far_turns);
     free(f->near_turns);
     f->near_turns = NULL;
-    site_require(f->site,
-                 sonar_manifold_make(spec->sensors, f->position, &scan, 0, NULL, SONAR_RADIAL,
-                                     CBF_SPEED_MPS, cbf_bin_hz(f), &f->far_turns, &err),
-                 &err);
+    sonar_manifold_spec table = {.sensors = spec->sensors,
+                                 .position_m = f->position,
+                                 .scan = &scan,
+                                 .range_m = f->range,
+                                 .c_mps = CBF_SPEED_MPS,
+                                 .bin_width_hz = cbf_bin_hz(f)};
+    site_require(f->site, sonar_manifold_make(&table, &f->far_turns, &err), &err);
+    table.ranges = spec->ranges;
     if (spec->ranges)
-        site_require(f->site,
-                     sonar_manifold_make(spec->sensors, f->position, &scan, spec->ranges, f->range,
-                                         SONAR_RADIAL, CBF_SPEED_MPS, cbf_bin_hz(f), &f->near_turns,
-                                         &err),
-                     &err);
+        site_require(f->site, sonar_manifold_make(&table, &f->near_turns, &err), &err);
     f->params = (sonar_params){
         .version = version,
         .sensors = spec->sensors,

@@ -150,9 +150,12 @@ static sonar_code make_turns(bench_scene *s, sonar_error *err) {
                              .cone = true,
                              .axis = {1, 0, 0},
                              .perp = {0, 1, 0}};
-    const double width_hz = c->fs_hz / (double)c->length;
-    sonar_code code = sonar_manifold_make(c->sensors, s->position_m, &scan, 0, NULL, SONAR_RADIAL,
-                                          c_mps, width_hz, &s->far_turns, err);
+    sonar_manifold_spec spec = {.sensors = c->sensors,
+                                .position_m = s->position_m,
+                                .scan = &scan,
+                                .c_mps = c_mps,
+                                .bin_width_hz = c->fs_hz / (double)c->length};
+    sonar_code code = sonar_manifold_make(&spec, &s->far_turns, err);
     if (code || !c->ranges)
         return code;
     double *range_m = sonar_alloc(c->ranges, sizeof *range_m);
@@ -160,8 +163,9 @@ static sonar_code make_turns(bench_scene *s, sonar_error *err) {
         return sonar_fail(err, SONAR_ENOMEM, c->name, "no memory for %zu ranges", c->ranges);
     for (size_t i = 0; i < c->ranges; i++)
         range_m[i] = 50 * exp2((double)i * 6 / (double)sonar_max_size(c->ranges - 1, 1));
-    code = sonar_manifold_make(c->sensors, s->position_m, &scan, c->ranges, range_m, SONAR_RADIAL,
-                               c_mps, width_hz, &s->near_turns, err);
+    spec.ranges = c->ranges;
+    spec.range_m = range_m;
+    code = sonar_manifold_make(&spec, &s->near_turns, err);
     free(range_m);
     return code;
 }

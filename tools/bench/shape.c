@@ -17,9 +17,13 @@ static sonar_code run(void *ctx, sonar_error *err) {
     const rig *r = ctx;
     const bench_scene *s = r->scene;
     const sonar_scan scan = {.count = s->c->angles, .az_deg = s->az_deg, .u = s->u};
+    const sonar_manifold_spec spec = {.sensors = s->c->sensors,
+                                      .position_m = s->position_m,
+                                      .scan = &scan,
+                                      .c_mps = 1500,
+                                      .bin_width_hz = s->c->fs_hz / (double)s->c->length};
     (void)err;
-    sonar_manifold_fill(s->c->sensors, s->position_m, &scan, 0, NULL, SONAR_RADIAL, 1500,
-                        s->c->fs_hz / (double)s->c->length, s->site->host, r->tau_s, r->turns);
+    sonar_manifold_fill(&spec, s->site->host, r->tau_s, r->turns);
     return SONAR_OK;
 }
 
