@@ -33,8 +33,7 @@ static void require(bool good, const char *what) {
     exit(EXIT_FAILURE);
 }
 
-/* ---- samples: noise and a tone from 60 degrees, small enough for 16 bits
- * -------------------------- */
+/* ---- samples: noise and a tone from 60 degrees, small enough for 16 bits --------------------- */
 
 static int32_t water[SAMPLES][CHANNELS];
 

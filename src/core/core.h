@@ -159,7 +159,7 @@ const sonar_host *sonar_host_serial(void);
 
 /* ---- statistics ------------------------------------------------------------------------------ */
 
-/* Median of n >= 1 values; of an even count, the upper of the middle two. Reorders the values and
+/* Median of n >= 1 values; of an even count, the mean of the middle two. Reorders the values and
  * allocates nothing. */
 float sonar_median(float *value, size_t n);
 

@@ -133,8 +133,7 @@ bool watch_is_share(const watch_message *message) {
     return strcmp(message->unit, "1") == 0 && strcmp(message->axis, "azimuth") != 0;
 }
 
-/* ---- detections, tracks and status
- * ------------------------------------------------------------------- */
+/* ---- detections, tracks and status ----------------------------------------------------------- */
 
 static void read_row(const cJSON *item, watch_detection *d) {
     memset(d, 0, sizeof *d);
