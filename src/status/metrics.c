@@ -75,7 +75,7 @@ const sonar_metric sonar_metrics[] = {
     {"output.peers.accepted", SONAR_COUNTER, AT(output.peers.accepted), NULL, "connections", "of readers that were opened, admitted or not"},
     {"output.peers.admitted", SONAR_COUNTER, AT(output.peers.admitted), NULL, "connections", "of readers that passed the handshake"},
     {"output.peers.failed", SONAR_COUNTER, AT(output.peers.failed), &sonar_handshake_causes, "connections", "that did not pass it, by cause"},
-    {"output.peers.refused", SONAR_COUNTER, AT(output.peers.refused), NULL, "connections", "of readers refused: too many, or too many subscriptions"},
+    {"output.peers.refused", SONAR_COUNTER, AT(output.peers.refused), NULL, "connections", "of readers refused: too many, or their subscriptions too many or too fast"},
     {"output.peers.reopened_memory", SONAR_COUNTER, AT(output.peers.reopened_memory), NULL, "times", "the socket was reopened: its peers held too much memory"},
     {"output.peers.reopened_lost", SONAR_COUNTER, AT(output.peers.reopened_lost), NULL, "times", "always 0: this socket binds"},
 
