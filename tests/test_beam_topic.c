@@ -287,19 +287,9 @@ Test(beam_topic, is_made_for_a_subscriber_only) {
 /* ---- configuration --------------------------------------------------------------------------- */
 
 static void expect_mistake(const char *from, const char *to, const char *said) {
-    static const char text[] = TEXT("");
-    char changed[2048], where[160], why[400] = "";
-    const char *at = strstr(text, from);
-    cr_assert_not_null(at);
-    snprintf(changed, sizeof changed, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
-    sonar_report *report = sonar_report_create();
-    sonar_config *config;
-    const sonar_code code = sonar_config_parse("test", changed, strlen(changed), &config, report);
-    cr_expect_eq(code, SONAR_EINVAL, "%s", to);
-    sonar_report_mistake(report, where, why, sizeof why);
+    char where[MISTAKE_WHERE_BYTES], why[MISTAKE_WHY_BYTES];
+    cr_expect_eq(configured_spoilt(TEXT(""), from, to, where, why), SONAR_EINVAL, "%s", to);
     cr_expect(strstr(why, said), "'%s' lacks '%s'", why, said);
-    sonar_config_destroy(config);
-    sonar_report_destroy(report);
 }
 
 Test(beam_topic, mistakes_are_named) {
