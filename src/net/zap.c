@@ -150,28 +150,6 @@ static void log_refusal(sonar_zap *zap, const struct request *request, const cha
     zap->unsaid = 0;
 }
 
-/* ---- floods ---------------------------------------------------------------------------------- */
-
-/* At most ten lines a second: each is of connections that had been admitted. */
-static void end_floods(sonar_zap *zap) {
-    const int64_t now_ns = sonar_monotonic_ns();
-    char endpoint[SONAR_GATE_ENDPOINT_BYTES], owner[SONAR_OWNER_BYTES];
-    if (now_ns - zap->ticked_ns < tick_ms * 1000000)
-        return;
-    zap->ticked_ns = now_ns;
-    for (int i = 0; i < SONAR_GATES; i++) {
-        sonar_gate *gate = zap->gate[i];
-        if (!gate || !sonar_gate_is_overrun(gate, endpoint))
-            continue;
-        const size_t ended = sonar_flood_end(gate, endpoint, owner);
-        if (ended)
-            sonar_log(zap->host, SONAR_WARN, "security",
-                      "ended %zu connections of %s, one of %s: their requests came faster than "
-                      "they could be taken",
-                      ended, domain_name[i], owner);
-    }
-}
-
 static bool has_key(sonar_zap *zap, int domain, const struct request *request) {
     if (domain >= SONAR_DOMAINS || request->frames != FRAMES ||
         request->bytes[CREDENTIALS] != SONAR_KEY_BYTES)
@@ -245,13 +223,15 @@ static void answer_late(sonar_zap *zap, const struct asker *to) {
         (struct late){.due_ns = sonar_monotonic_ns() + late_ns, .asker = *to};
 }
 
-/* Milliseconds until the next is due; -1: none waits. */
+/* Milliseconds until the next is due or the thread has to look for floods. */
 static long answer_due(sonar_zap *zap) {
     const int64_t now_ns = sonar_monotonic_ns();
     while (zap->late_count && zap->late[zap->late_first].due_ns <= now_ns)
         answer_first_late(zap);
-    return zap->late_count ? (long)((zap->late[zap->late_first].due_ns - now_ns) / 1000000 + 1)
-                           : -1;
+    if (!zap->late_count)
+        return tick_ms;
+    const long due_ms = (long)((zap->late[zap->late_first].due_ns - now_ns) / 1000000 + 1);
+    return due_ms < tick_ms ? due_ms : tick_ms;
 }
 
 static void take_request(sonar_zap *zap, const struct request *request) {
@@ -268,6 +248,30 @@ static void take_request(sonar_zap *zap, const struct request *request) {
     else
         answer(zap, &asker, code, code == admitted ? owner : "");
 }
+
+/* ---- floods ---------------------------------------------------------------------------------- */
+
+/* At most ten lines a second: each is of connections that had been admitted. */
+static void end_floods(sonar_zap *zap) {
+    const int64_t now_ns = sonar_monotonic_ns();
+    char endpoint[SONAR_GATE_ENDPOINT_BYTES], owner[SONAR_OWNER_BYTES];
+    if (now_ns - zap->ticked_ns < tick_ms * 1000000)
+        return;
+    zap->ticked_ns = now_ns;
+    for (int i = 0; i < SONAR_GATES; i++) {
+        sonar_gate *gate = zap->gate[i];
+        if (!gate || !sonar_gate_is_overrun(gate, endpoint))
+            continue;
+        const size_t ended = sonar_flood_end(gate, endpoint, owner);
+        if (ended)
+            sonar_log(zap->host, SONAR_WARN, "security",
+                      "ended %zu connections of %s, one of %s: their requests came faster than "
+                      "they could be taken",
+                      ended, domain_name[i], owner);
+    }
+}
+
+/* ---- the thread ------------------------------------------------------------------------------ */
 
 static void *zap_main(void *arg) {
     sonar_zap *zap = arg;
@@ -286,7 +290,6 @@ static void *zap_main(void *arg) {
         }
         end_floods(zap);
         wait_ms = answer_due(zap);
-        wait_ms = wait_ms < 0 || wait_ms > tick_ms ? tick_ms : wait_ms;
     }
     atomic_store(&zap->ended, true);
     return NULL;
