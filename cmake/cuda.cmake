@@ -37,7 +37,7 @@ file(GLOB cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*/*.cu)
 # buffers, the taper, and what both sides ask of a specification and of parameters.
 add_library(sonar_cuda MODULE ${cuda_sources} src/core/error.c src/core/library.c src/core/memory.c
   src/dft/taper.c src/dft/common.c src/cbf/common.c src/steer/common.c
-  src/mvdr_jacobi/common.c src/mvdr_jacobi/device.c src/mvdr_jacobi/route.c)
+  src/mvdr_jacobi/common.c src/mvdr_jacobi/cuda/device.c src/mvdr_jacobi/route.c)
 foreach(stage dft cbf steer mvdr_jacobi)
   if(EXISTS ${PROJECT_SOURCE_DIR}/src/${stage}/${stage}_cuda.cu)
     string(TOUPPER SONAR_HAVE_${stage}_CUDA have)

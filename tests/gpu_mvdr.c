@@ -27,7 +27,7 @@
 #include "core/core.h"
 #include "inverse_cuda.h"
 #include "mvdr_jacobi/common.h"
-#include "mvdr_jacobi/inverse.h"
+#include "mvdr_jacobi/rules/inverse.h"
 #include "oracle.h"
 
 /* ---- solvers --------------------------------------------------------------------------------- */

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "dft/dft.h"
-#include "mvdr_jacobi/internal.h"
+#include "mvdr_jacobi/cpu/internal.h"
 
 #define AT_CPU(name)                                                                               \
     Test(mvdr, name) {                                                                             \

@@ -7,7 +7,7 @@
  * computed without eigenvalues, compared with those from eigenvalues. Matrices as in LAPACK's
  * zdrvst and zlatms: prescribed spectra turned by random unitary matrices.
  */
-#include "mvdr_jacobi/internal.h"
+#include "mvdr_jacobi/cpu/internal.h"
 #include "mvdr_oracle.h"
 #include "oracle.h"
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mvdr_jacobi/internal.h"
+#include "mvdr_jacobi/cpu/internal.h"
 
 static unsigned age_of(const mvdr_fixture *f, size_t bin) {
     const mvdr_stage *stage = f->stage;

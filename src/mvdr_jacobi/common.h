@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-#include "mvdr_jacobi/level.h"
+#include "mvdr_jacobi/rules/level.h"
 #include "mvdr_jacobi/mvdr_jacobi.h"
 
 #ifdef __cplusplus

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* The CPU's MVDR stage: one task for each bin. All operations on a bin have a fixed order, so that
  * results do not depend on the number of workers. */
-#include "mvdr_jacobi/internal.h"
+#include "mvdr_jacobi/cpu/internal.h"
 
 #include <float.h>
 #include <math.h>

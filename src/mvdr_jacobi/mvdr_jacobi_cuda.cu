@@ -3,21 +3,21 @@
  * The GPU's MVDR stage: the same computation as the CPU's, all in float64. The steps and the files
  * of their kernels:
  *
- * - The sums over the sensors (sums_cuda.cuh) or over the snapshots (arrive_cuda.cuh).
- * - Loading and inverse factor, a thread block for each bin (solve_cuda.cuh), and the spectrum, a
- *   thread block for 32 directions of a bin (spectrum_cuda.cuh).
+ * - The sums over the sensors (cuda/sums.cuh) or over the snapshots (cuda/arrive.cuh).
+ * - Loading and inverse factor, a thread block for each bin (cuda/solve.cuh), and the spectrum, a
+ *   thread block for 32 directions of a bin (cuda/spectrum.cuh).
  * - For large matrices, a thread block for each square of 64 rows and columns: counts and factors
- *   (factor_grid_cuda.cuh), and spectra (spectrum_grid_cuda.cuh).
- * - Instead of these, the streaming inverse, updated by the snapshots (inverse_cuda.cuh).
+ *   (cuda/factor_grid.cuh), and spectra (cuda/spectrum_grid.cuh).
+ * - Instead of these, the streaming inverse, updated by the snapshots (cuda/inverse.cuh).
  *
  * The host decides nothing that depends on data, and no intermediate result leaves the device. The
  * files run_*_cuda.cuh launch the kernels.
  */
-#include "mvdr_jacobi/create_cuda.cuh"
-#include "mvdr_jacobi/params_cuda.cuh"
-#include "mvdr_jacobi/run_arrive_cuda.cuh"
-#include "mvdr_jacobi/run_parts_cuda.cuh"
-#include "mvdr_jacobi/run_spectrum_cuda.cuh"
+#include "mvdr_jacobi/cuda/create.cuh"
+#include "mvdr_jacobi/cuda/params.cuh"
+#include "mvdr_jacobi/cuda/run_arrive.cuh"
+#include "mvdr_jacobi/cuda/run_parts.cuh"
+#include "mvdr_jacobi/cuda/run_spectrum.cuh"
 
 namespace mvdr::host {
 

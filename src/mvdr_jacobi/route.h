@@ -13,7 +13,7 @@
 #define SONAR_MVDR_JACOBI_ROUTE_H
 
 #include "mvdr_jacobi/common.h"
-#include "mvdr_jacobi/loading.h"
+#include "mvdr_jacobi/rules/loading.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -10,7 +10,7 @@
 #include "backend/open.h"
 #include "manifold/manifold.h"
 #include "mvdr_jacobi/common.h"
-#include "mvdr_jacobi/level.h"
+#include "mvdr_jacobi/rules/level.h"
 #include "mvdr_jacobi/route.h"
 
 enum { SOUND_MPS = 1500, CENTRE_HZ = 500 };

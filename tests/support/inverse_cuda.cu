@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "inverse_cuda.h"
 
-#include "mvdr_jacobi/stage_cuda.cuh"
+#include "mvdr_jacobi/cuda/stage.cuh"
 
 /* A block of threads a bin. */
 static __global__ void enlarge(mvdr::view v, double factor) {

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * The ring of snapshots, and the sums that follow from it. A new snapshot overwrites the oldest
+ * one's row of the Gram matrix and its products with the steering vectors. All other entries stay.
+ * Each is computed once, so that rounding errors do not accumulate. A snapshot with a value that is
+ * not finite keeps its slot and is not used.
+ */
+#include "mvdr_jacobi/cpu/internal.h"
+
+#include <math.h>
+#include <string.h>
+
+const sonar_c32 *mvdr_arrival(const mvdr_stage *stage, size_t index, size_t bin) {
+    return (const sonar_c32 *)stage->in->data + (ptrdiff_t)index * stage->in->stride[0] +
+           (ptrdiff_t)bin * stage->in->stride[1];
+}
+
+bool mvdr_finite(const sonar_c32 *x, size_t count) {
+    const float *value = &x->re;
+    float sum = 0; /* x * 0 is NaN for anything that is not finite */
+    for (size_t i = 0; i < 2 * count; i++)
+        sum += value[i] * 0;
+    return sum == 0;
+}
+
+float *mvdr_column(const mvdr_stage *stage, size_t column, size_t bin) {
+    return stage->ring + (column * stage->spec.bins + bin) * 2 * stage->ld;
+}
+
+static size_t filled_now(const mvdr_stage *stage) {
+    return sonar_min_size(stage->filled + stage->arrived, stage->shape.slots);
+}
+
+/* ---- the ring -------------------------------------------------------------------------------- */
+
+/* Makes the mirrored column: x of the mirrored sensors, conjugated. */
+static void mirror(const mvdr_stage *stage, size_t slot, size_t bin) {
+    const mvdr_rows *rows = &stage->rows;
+    const float *x = mvdr_column(stage, 2 * slot, bin);
+    float *y = mvdr_column(stage, 2 * slot + 1, bin);
+    memset(y, 0, 2 * stage->ld * sizeof *y);
+    for (size_t i = 0; i < stage->spec.sensors; i++)
+        if (rows->used[i]) {
+            y[i] = x[rows->mirror[i]];
+            y[stage->ld + i] = -x[stage->ld + rows->mirror[i]];
+        }
+}
+
+static void store(const mvdr_stage *stage, size_t slot, size_t bin, const sonar_c32 *x) {
+    const size_t each = mvdr_slot_columns(&stage->shape);
+    float *to = mvdr_column(stage, slot * each, bin);
+    for (size_t i = 0; i < stage->spec.sensors; i++) {
+        to[i] = x[i].re;
+        to[stage->ld + i] = x[i].im;
+    }
+    stage->valid[slot * stage->spec.bins + bin] = mvdr_finite(x, stage->spec.sensors);
+    if (each == 2)
+        mirror(stage, slot, bin);
+}
+
+void mvdr_advance(mvdr_stage *stage) {
+    if (stage->shape.slots) {
+        stage->filled = filled_now(stage);
+        stage->next = (stage->next + stage->arrived) % stage->shape.slots;
+    }
+    stage->arrived = 0;
+}
+
+/* ---- the Gram matrix ------------------------------------------------------------------------- */
+
+/* Converts the column to double, with zeros at sensors that are not in use. */
+static void freshen(const mvdr_stage *stage, const float *x, mvdr_scratch *scratch) {
+    for (size_t i = 0; i < stage->spec.sensors; i++) {
+        scratch->fresh_re[i] = stage->rows.used[i] ? (double)x[i] : 0;
+        scratch->fresh_im[i] = stage->rows.used[i] ? (double)x[stage->ld + i] : 0;
+    }
+}
+
+SONAR_MULTIARCH static void inner(const float *x, const double *y_re, const double *y_im, size_t ld,
+                                  double *re, double *im) {
+    const mvdr_lanes *yr = (const mvdr_lanes *)y_re, *yi = (const mvdr_lanes *)y_im;
+    mvdr_lanes rr = {0}, ii = {0}, ri = {0}, ir = {0};
+    for (size_t i = 0; i < ld / MVDR_LANES; i++) {
+        mvdr_lanes ar, ai;
+        mvdr_widen(x + i * MVDR_LANES, &ar);
+        mvdr_widen(x + ld + i * MVDR_LANES, &ai);
+        rr += ar * yr[i];
+        ii += ai * yi[i];
+        ri += ar * yi[i];
+        ir += ai * yr[i];
+    }
+    rr += ii;
+    ri -= ir;
+    *re = mvdr_add_lanes(&rr);
+    *im = mvdr_add_lanes(&ri);
+}
+
+void mvdr_inner(const float *x, const double *y_re, const double *y_im, size_t ld, double *re,
+                double *im) {
+    inner(x, y_re, y_im, ld, re, im);
+}
+
+/* Computes the column's products with all columns of slots in use. An entry of a pair is valid in
+ * the row of its newer column only, because the older column did not know the newer one. */
+static void update_gram(mvdr_stage *stage, size_t bin, size_t column, mvdr_scratch *scratch) {
+    const size_t columns = stage->columns, used = filled_now(stage) * stage->shape.each;
+    const size_t row = (bin * columns + column) * columns;
+    freshen(stage, mvdr_column(stage, column, bin), scratch);
+    for (size_t i = 0; i < used; i++)
+        inner(mvdr_column(stage, i, bin), scratch->fresh_re, scratch->fresh_im, stage->ld,
+              &stage->gram_re[row + i], &stage->gram_im[row + i]);
+}
+
+/* ---- projections ----------------------------------------------------------------------------- */
+
+/* Computes the projections of the columns begin .. end - 1 on all directions, and with `norms`
+ * |a|^2, too. */
+static void update_projections(mvdr_stage *stage, size_t bin, size_t begin, size_t end, bool norms,
+                               mvdr_scratch *scratch) {
+    const size_t sensors = stage->spec.sensors, each = 2 * MVDR_LANES;
+    const int64_t offset = stage->bin[bin].projected;
+    for (size_t t = 0; t < stage->directions; t += MVDR_LANES) {
+        double *to =
+            stage->project + (bin * stage->directions + t) / MVDR_LANES * stage->columns * each;
+        mvdr_steer(&stage->rows, sensors, stage->rows.turns + t * sensors,
+                   stage->spec.first_bin + bin, offset, scratch->steer);
+        if (norms)
+            mvdr_norms(scratch->steer, sensors, stage->norm + bin * stage->directions + t);
+        for (size_t c = begin; c < end; c += 2) {
+            const size_t d = sonar_min_size(c + 1, end - 1);
+            mvdr_project(scratch->steer, sensors, stage->ld, mvdr_column(stage, c, bin),
+                         mvdr_column(stage, d, bin), to + c * each, to + d * each);
+        }
+    }
+}
+
+/* Recomputes sums from the ring: after new parameters all of them; if only the bin's steering
+ * offset has changed, the projections. */
+static void renew(mvdr_stage *stage, size_t bin, int64_t offset, mvdr_scratch *scratch) {
+    const size_t filled = filled_now(stage);
+    if (!stage->shape.by_snapshots)
+        return;
+    for (size_t slot = 0; stage->renewed && stage->shape.each == 2 && slot < filled; slot++)
+        mirror(stage, slot, bin);
+    for (size_t c = 0; stage->renewed && c < filled * stage->shape.each; c++)
+        update_gram(stage, bin, c, scratch);
+    stage->bin[bin].projected = offset;
+    update_projections(stage, bin, 0, filled * stage->shape.each, true, scratch);
+}
+
+/* ---- new snapshots --------------------------------------------------------------------------- */
+
+/* Forgetting in sensor space: R <- alpha R + (1 - alpha) x x^H over all sensors, masked ones
+ * included. */
+static void fade(mvdr_stage *stage, size_t bin, const sonar_c32 *x, mvdr_scratch *scratch) {
+    const double alpha = stage->spec.alpha;
+    double *r = stage->covariance + bin * mvdr_triangle(stage->spec.sensors);
+    for (size_t i = 0; i < stage->spec.sensors; i++) {
+        scratch->fresh_re[i] = (double)x[i].re;
+        scratch->fresh_im[i] = (double)x[i].im;
+    }
+    mvdr_rank_one(r, stage->spec.sensors, alpha, 1 - alpha, scratch->fresh_re, scratch->fresh_im);
+}
+
+size_t mvdr_skipped(const mvdr_stage *stage) {
+    const size_t slots = stage->shape.slots;
+    return slots && stage->arrived > slots ? stage->arrived - slots : 0;
+}
+
+/* Stores the new snapshots begin .. end - 1 in their slots, and updates the covariance. */
+static void store_some(mvdr_stage *stage, size_t bin, size_t begin, size_t end,
+                       mvdr_scratch *scratch) {
+    const size_t slots = stage->shape.slots;
+    const bool sums = !stage->shape.by_snapshots;
+    if (sums)
+        mvdr_slide(stage, bin, begin, end, -1, scratch);
+    for (size_t i = begin; i < end; i++)
+        store(stage, (stage->next + i) % slots, bin, mvdr_arrival(stage, i, bin));
+    if (sums)
+        mvdr_slide(stage, bin, begin, end, 1, scratch);
+}
+
+void mvdr_store(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
+    const size_t arrived = stage->arrived,
+                 first = stage->shape.slots ? mvdr_skipped(stage) : arrived;
+    for (size_t i = 0; i < arrived; i++) {
+        const sonar_c32 *x = mvdr_arrival(stage, i, bin);
+        const bool good = mvdr_finite(x, stage->spec.sensors);
+        stage->bin[bin].seen += good;
+        if (!stage->shape.slots && good)
+            fade(stage, bin, x, scratch);
+    }
+    for (size_t i = first; i < arrived; i += MVDR_CHUNK)
+        store_some(stage, bin, i, sonar_min_size(i + MVDR_CHUNK, arrived), scratch);
+    if (first < arrived && !stage->shape.by_snapshots)
+        mvdr_refresh(stage, bin, scratch);
+}
+
+/* Computes the sums of the new snapshots in these slots. The slots are handled together, because
+ * making the steering vectors takes longer than the products. */
+static void sum_slots(mvdr_stage *stage, size_t bin, size_t begin, size_t end,
+                      mvdr_scratch *scratch) {
+    const size_t each = stage->shape.each;
+    if (begin == end)
+        return;
+    for (size_t c = begin * each; c < end * each; c++)
+        update_gram(stage, bin, c, scratch);
+    update_projections(stage, bin, begin * each, end * each, false, scratch);
+}
+
+bool mvdr_sum(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
+    const int64_t offset = llround(stage->bin[bin].offset * MVDR_TONE_ONE);
+    const bool whole =
+        stage->renewed || (stage->shape.by_snapshots && offset != stage->bin[bin].projected);
+    if (whole)
+        renew(stage, bin, offset, scratch);
+    if (stage->renewed)
+        return true;
+    if (stage->shape.by_snapshots) {
+        const size_t skipped = mvdr_skipped(stage), count = stage->arrived - skipped;
+        const size_t first = (stage->next + skipped) % stage->shape.slots;
+        const size_t to_end = sonar_min_size(count, stage->shape.slots - first);
+        sum_slots(stage, bin, first, first + to_end, scratch);
+        sum_slots(stage, bin, 0, count - to_end, scratch);
+    }
+    return whole;
+}
+
+void mvdr_take(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
+    mvdr_store(stage, bin, scratch);
+    mvdr_sum(stage, bin, scratch);
+}

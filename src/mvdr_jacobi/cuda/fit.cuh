@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Chooses the shared memory of a solving block. */
+#ifndef SONAR_MVDR_JACOBI_CUDA_FIT_CUH
+#define SONAR_MVDR_JACOBI_CUDA_FIT_CUH
+
+#include "mvdr_jacobi/cuda/music.cuh"
+#include "mvdr_jacobi/cuda/solve.cuh"
+#include "mvdr_jacobi/cuda/state.cuh"
+
+namespace mvdr::host {
+
+/* Sets the bytes of a kernel's shared memory: for its vectors, and for its matrix if it has one
+ * that fits. */
+template <typename Kernel>
+sonar_code fit_kernel(const mvdr_stage *stage, Kernel *kernel, bool has_matrix, fit *fit,
+                      sonar_error *err) {
+    cudaFuncAttributes own;
+    int most;
+    sonar_code code =
+        sonar_cuda_attribute(where, cudaDevAttrMaxSharedMemoryPerBlockOptin, &most, err);
+    if (code)
+        return code;
+    CUDA_TRY(where, cudaFuncGetAttributes(&own, kernel), err);
+    const size_t room = (size_t)most - own.sharedSizeBytes;
+    const size_t rows = stage->shape.order + stage->shape.order % 2;
+    const size_t matrix = rows * mvdr::odd((uint32_t)rows) * sizeof(complex64) + 16;
+    const size_t vectors = mvdr::VECTORS * (rows * sizeof(complex64) + 16);
+    fit->matrix_fits = has_matrix && vectors + matrix <= room;
+    const size_t bytes = fit->matrix_fits ? vectors + matrix : vectors <= room ? vectors : 0;
+    fit->shared_bytes = bytes / 16 * 16;
+    return CUDA_CHECK(
+        where, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)room),
+        err);
+}
+
+inline sonar_code fit_device(mvdr_stage *stage, sonar_error *err) {
+    const mvdr::view *v = &stage->view;
+    sonar_code code = fit_kernel(stage, v->vectors ? mvdr::solve<true> : mvdr::solve<false>,
+                                 !v->vectors, &stage->solver, err);
+    if (!code && v->music_decomposes)
+        code = fit_kernel(stage, mvdr::find_subspace, false, &stage->music, err);
+    return code;
+}
+
+/* Sets the teams of Jacobi's method for this device. */
+inline sonar_code fit_jacobi(mvdr_stage *stage, sonar_error *err) {
+    int processors = 0;
+    sonar_code code = sonar_cuda_attribute(where, cudaDevAttrMultiProcessorCount, &processors, err);
+    return code ? code : CUDA_CHECK(where, mvdr::jacobi_fit(&stage->jacobi, processors), err);
+}
+
+} // namespace mvdr::host
+
+#endif

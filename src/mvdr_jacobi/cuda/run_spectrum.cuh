@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Launches the kernels of cuda/solve.cuh, cuda/spectrum.cuh and cuda/music.cuh: solves the bins and
+ * publishes the results. */
+#ifndef SONAR_MVDR_JACOBI_CUDA_RUN_SPECTRUM_CUH
+#define SONAR_MVDR_JACOBI_CUDA_RUN_SPECTRUM_CUH
+
+#include "mvdr_jacobi/cuda/music.cuh"
+#include "mvdr_jacobi/cuda/run_factor.cuh"
+#include "mvdr_jacobi/cuda/run_inverse.cuh"
+#include "mvdr_jacobi/cuda/run_sums.cuh"
+#include "mvdr_jacobi/cuda/solve.cuh"
+#include "mvdr_jacobi/cuda/spectrum.cuh"
+#include "mvdr_jacobi/cuda/spectrum_grid.cuh"
+
+namespace mvdr::host {
+
+/* ---- bins ------------------------------------------------------------------------------------ */
+
+/* Computes eigenvectors of all bins by cuSOLVER. The rows that pad a bin's matrix have a value on
+ * the diagonal that is larger than all of its eigenvalues. */
+inline sonar_code decompose_by_library(const mvdr_stage *stage, const sonar_queue *queue,
+                                       sonar_error *err) {
+    const mvdr::cusolver *s = &stage->library;
+    constexpr double BEYOND = 2;
+    if (queue->recording && !s->recordable)
+        return sonar_fail(err, SONAR_EUNAVAILABLE, where,
+                          "cuSOLVER's eigenvectors of order %u cannot be recorded", s->order);
+    mvdr::assemble_all<<<s->count, SOLVE_THREADS, 0, queue->stream>>>(stage->view, s->matrix,
+                                                                      BEYOND, mvdr::bins_of::ALL);
+    const sonar_code code = CUDA_LAUNCHED(where, "assemble_all", err);
+    return code ? code : mvdr::cusolver_run(s, queue->stream, err);
+}
+
+/* The largest tolerance of Jacobi's method, whatever is configured. The next window begins from
+ * these vectors, and treats a lack of orthogonality as a change of its matrix. */
+constexpr double MOST_TOLERANCE = 1e-9;
+
+/* Computes eigenvectors by Jacobi's method, from those of the last window if they exist. `library`:
+ * those are cuSOLVER's, in another order, and are not used. */
+inline sonar_code decompose_by_jacobi(const mvdr_stage *stage, bool library, cudaStream_t stream,
+                                      sonar_error *err) {
+    const mvdr::view *v = &stage->view;
+    const mvdr::bins_of which =
+        v->music_decomposes ? mvdr::bins_of::SOLVED : mvdr::bins_of::UNSOLVED;
+    jacobi_batch b = stage->jacobi;
+    b.rows = v->order;
+    b.tolerance = fmin(v->spec.tolerance, MOST_TOLERANCE);
+    b.max_sweeps = (uint32_t)v->spec.max_sweeps;
+    b.kept = library ? NULL : v->kept;
+    mvdr::assemble_all<<<b.count, SOLVE_THREADS, 0, stream>>>(*v, b.a, 0, which);
+    const sonar_code code = CUDA_LAUNCHED(where, "assemble_all", err);
+    if (code)
+        return code;
+    mvdr::jacobi_run(b, stream);
+    return CUDA_LAUNCHED(where, "jacobi_run", err);
+}
+
+inline sonar_code decompose(const mvdr_stage *stage, const sonar_queue *queue, sonar_error *err) {
+    return stage->view.ascending ? decompose_by_library(stage, queue, err)
+                                 : decompose_by_jacobi(stage, false, queue->stream, err);
+}
+
+/* Whether a window with these wants updates the inverses. */
+inline bool updates(const mvdr_stage *stage, const mvdr_wants &wants) {
+    const mvdr_problem window = mvdr_problem_of(&stage->view.spec, &wants, MVDR_ON_GPU);
+    return mvdr_route_of(&window, MVDR_ON_GPU, &stage->choices) == MVDR_ROUTE_UPDATE;
+}
+
+/* The view for a window with these wants, with the route of bins whose inverse is not updated. If
+ * the shared memory of a solving block does not hold its matrix, it is useful only for eigenvalues
+ * or eigenvectors. Otherwise it is left to the L1 cache. */
+inline mvdr::view window_of(const mvdr_stage *stage, const mvdr_wants &wants) {
+    mvdr::view v = stage->view;
+    mvdr_problem window = mvdr_problem_of(&v.spec, &wants, MVDR_ON_GPU);
+    window.from_scratch = true;
+    const mvdr_route_id route = mvdr_route_of(&window, MVDR_ON_GPU, &stage->choices);
+    v.eigenvalues = route == MVDR_ROUTE_EIGENVALUES;
+    v.counts = v.listed && route == MVDR_ROUTE_MEDIAN_GRID;
+    v.grid = v.counts || (v.listed && route == MVDR_ROUTE_FACTOR_GRID);
+    const bool useful = stage->solver.matrix_fits || v.vectors || v.eigenvalues;
+    v.shared_bytes = useful ? stage->solver.shared_bytes : 0;
+    return v;
+}
+
+/* Computes loading and factor of all bins that are not solved. `all`: also all eigenvalues. */
+inline sonar_code solve_bins(const mvdr::view &v, bool all, cudaStream_t stream, sonar_error *err) {
+    const unsigned bins = (unsigned)v.spec.bins;
+    const sonar_code code = factor_bins(v, stream, err);
+    if (code)
+        return code;
+    if (v.vectors)
+        mvdr::solve<true><<<bins, SOLVE_THREADS, v.shared_bytes, stream>>>(v, all);
+    else
+        mvdr::solve<false><<<bins, SOLVE_THREADS, v.shared_bytes, stream>>>(v, all);
+    return CUDA_LAUNCHED(where, "solve", err);
+}
+
+/* Solves the bins that no window has solved yet, with eigenvectors by Jacobi's method. */
+inline sonar_code solve_for_points(const mvdr_stage *stage, cudaStream_t stream, sonar_error *err) {
+    mvdr::view by_jacobi = window_of(stage, {});
+    const bool library = by_jacobi.ascending != NULL;
+    by_jacobi.ascending = NULL;
+    const sonar_code code =
+        by_jacobi.vectors ? decompose_by_jacobi(stage, library, stream, err) : SONAR_OK;
+    return code ? code : solve_bins(by_jacobi, false, stream, err);
+}
+
+/* ---- points ---------------------------------------------------------------------------------- */
+
+/* Sensor space: computes the points' steering vectors. */
+inline sonar_code steer_at(const mvdr_stage *stage, const mvdr::points &points, cudaStream_t stream,
+                           sonar_error *err) {
+    const mvdr::view *v = &stage->view;
+    if (v->by_snapshots)
+        return SONAR_OK;
+    mvdr::steer<<<dim3(points.count, (unsigned)v->spec.bins), 128, 0, stream>>>(*v, points);
+    return CUDA_LAUNCHED(where, "steer", err);
+}
+
+/* The spectrum from 32 directions for each thread block, on any route. */
+inline sonar_code spectrum_of_looks(const mvdr::view &v, const mvdr::points &points,
+                                    cudaStream_t stream, sonar_error *err) {
+    const dim3 grid(blocks_for(points.count, mvdr::LOOKS), (unsigned)v.spec.bins);
+    if (v.vectors)
+        mvdr::spectrum<true><<<grid, mvdr::SPECTRUM_WARPS * mvdr::WARP, 0, stream>>>(v, points);
+    else
+        mvdr::spectrum<false><<<grid, mvdr::SPECTRUM_WARPS * mvdr::WARP, 0, stream>>>(v, points);
+    return CUDA_LAUNCHED(where, "spectrum", err);
+}
+
+/* The spectrum of large matrices in sensor space. */
+inline sonar_code spectrum_in_squares(const mvdr::view &v, const mvdr::points &points,
+                                      cudaStream_t stream, sonar_error *err) {
+    const unsigned bins = (unsigned)v.spec.bins;
+    const dim3 grid(blocks_for(points.count, mvdr::SQUARE), mvdr::squares(v.order), bins);
+    if (v.order) {
+        mvdr::form_squares<<<grid, mvdr::SQUARE_THREADS, CHUNK_BYTES, stream>>>(v, points);
+        const sonar_code code = CUDA_LAUNCHED(where, "form_squares", err);
+        if (code)
+            return code;
+    }
+    mvdr::power_of_forms<<<dim3(blocks_for(points.count, 64), bins), 64, 0, stream>>>(v, points);
+    return CUDA_LAUNCHED(where, "power_of_forms", err);
+}
+
+/* Computes P of the bins that have a factor, at points whose steering vectors exist, and the band's
+ * power if wanted. */
+inline sonar_code run_factors(const mvdr_stage *stage, const mvdr::points &points, float *band,
+                              ptrdiff_t stride, cudaStream_t stream, sonar_error *err) {
+    const mvdr::view *v = &stage->view;
+    const unsigned bins = (unsigned)v->spec.bins;
+    sonar_code code = v->form ? spectrum_in_squares(*v, points, stream, err)
+                              : spectrum_of_looks(*v, points, stream, err);
+    if (!code && v->gain > 0) {
+        const bool counted = points.power == stage->grid.power;
+        mvdr::limit_gain<<<dim3(blocks_for(points.count, 8), bins), 256, 0, stream>>>(*v, points,
+                                                                                      counted);
+        code = CUDA_LAUNCHED(where, "limit_gain", err);
+    }
+    if (code || !band)
+        return code;
+    mvdr::band_power<<<(points.count + 127) / 128, 128, 0, stream>>>(*v, points, band, stride);
+    return CUDA_LAUNCHED(where, "band_power", err);
+}
+
+/* Computes P of every bin at the points, and the band's power if wanted. */
+inline sonar_code run_spectrum(const mvdr_stage *stage, const mvdr::points &points, float *band,
+                               ptrdiff_t stride, cudaStream_t stream, sonar_error *err) {
+    sonar_code code = steer_at(stage, points, stream, err);
+    if (!code && stage->view.slide)
+        code = run_moments(stage, points, false, stream, err);
+    return code ? code : run_factors(stage, points, band, stride, stream, err);
+}
+
+/* The spectrum at `count` points, at most look.pitch, whose projections are not kept, from all
+ * snapshots of the ring. The band's power goes to `band`. */
+inline sonar_code evaluate_points(const mvdr_stage *stage, const uint64_t *turns, size_t stride,
+                                  size_t count, float *band, ptrdiff_t band_stride,
+                                  cudaStream_t stream, sonar_error *err) {
+    const mvdr::view *v = &stage->view;
+    mvdr::points p = stage->look;
+    p.turns = turns, p.stride = stride, p.count = (uint32_t)count;
+    sonar_code code = launch_norms(stage, p, false, false, stream, err);
+    if (!code && v->by_snapshots)
+        code = project_points(stage, p, stream, err);
+    return code ? code : run_spectrum(stage, p, band, band_stride, stream, err);
+}
+
+/* ---- a window -------------------------------------------------------------------------------- */
+
+/* Copies the rows of the bins in use. */
+inline sonar_code write_rows(const mvdr_band *band, const sonar_buffer *out, const float *from,
+                             size_t columns, cudaStream_t stream, sonar_error *err) {
+    const size_t rows = band->end - band->begin;
+    if (!out->data || !rows)
+        return SONAR_OK;
+    size_t width = columns * sizeof *from, pitch = (size_t)out->stride[0] * sizeof *from;
+    float *to = (float *)out->data + (ptrdiff_t)band->begin * out->stride[0];
+    return CUDA_CHECK(where,
+                      cudaMemcpy2DAsync(to, rows > 1 ? pitch : width, from + band->begin * columns,
+                                        width, width, rows, cudaMemcpyDefault, stream),
+                      err);
+}
+
+/* Evaluates the near field range by range, so that all ranges use the same memory for projections.
+ * The tensor cores compute projections so fast that keeping those of all points, as for the
+ * directions, is not worth the memory. */
+inline sonar_code publish_near(const mvdr_stage *stage, const sonar_buffer *out,
+                               cudaStream_t stream, sonar_error *err) {
+    const sonar_mvdr_spec *spec = &stage->view.spec;
+    sonar_code code = SONAR_OK;
+    for (size_t r = 0; r < spec->ranges && !code; r++)
+        code = evaluate_points(stage, stage->near_turns + r * spec->directions * spec->sensors,
+                               spec->sensors, spec->directions,
+                               (float *)out->data + (ptrdiff_t)r * out->stride[0], 1, stream, err);
+    return code;
+}
+
+/* Computes MUSIC of the bins that have just been solved. */
+inline sonar_code publish_music(const mvdr_stage *stage, float *out, const sonar_queue *queue,
+                                sonar_error *err) {
+    const cudaStream_t stream = queue->stream;
+    const mvdr::view *v = &stage->view;
+    const mvdr::points *p = &stage->grid;
+    const unsigned bins = (unsigned)v->spec.bins;
+    sonar_code code = steer_at(stage, *p, stream, err);
+    if (!code && v->music_decomposes)
+        code = decompose(stage, queue, err);
+    if (!code && v->music_decomposes) {
+        const size_t bytes = stage->music.shared_bytes;
+        mvdr::find_subspace<<<bins, SOLVE_THREADS, bytes, stream>>>(*v, bytes);
+        code = CUDA_LAUNCHED(where, "find_subspace", err);
+    }
+    if (code)
+        return code;
+    mvdr::noise_share<<<dim3(blocks_for(p->count, mvdr::LOOKS), bins),
+                        mvdr::SPECTRUM_WARPS * mvdr::WARP, 0, stream>>>(*v, *p);
+    if ((code = CUDA_LAUNCHED(where, "noise_share", err)) != SONAR_OK)
+        return code;
+    mvdr::pseudo_spectrum<<<blocks_for(p->count, 128), 128, 0, stream>>>(*v, *p, out);
+    return CUDA_LAUNCHED(where, "pseudo_spectrum", err);
+}
+
+/* Solves the bins, and computes their spectrum and the azimuth. In a window that updates inverses,
+ * bins that use theirs need no factor. */
+inline sonar_code solve_and_look(const mvdr_stage *stage, const mvdr_wants &wants,
+                                 const sonar_buffer *azimuth, cudaStream_t stream,
+                                 sonar_error *err) {
+    float *band = (float *)azimuth->data;
+    sonar_code code = SONAR_OK;
+    if (stage->slides)
+        code = steer_at(stage, stage->grid, stream, err);
+    if (!code && stage->slides)
+        code = update_inverses(stage, stream, err);
+    if (!code)
+        code = solve_bins(window_of(stage, wants), wants.eigenvalues, stream, err);
+    if (code || !wants.far)
+        return code;
+    if (!stage->slides)
+        return run_spectrum(stage, stage->grid, band, azimuth->stride[0], stream, err);
+    code = run_factors(stage, stage->grid, band, azimuth->stride[0], stream, err);
+    return code ? code : make_inverses(stage, stream, err);
+}
+
+inline sonar_code publish(mvdr_stage *stage, const sonar_queue *queue, sonar_buffer *out,
+                          const sonar_work *work, sonar_error *err) {
+    const cudaStream_t stream = queue->stream;
+    const mvdr::view *v = &stage->view;
+    const sonar_mvdr_spec *spec = &v->spec;
+    const sonar_buffer *azimuth = &out[SONAR_MVDR_OUT_AZIMUTH];
+    const mvdr_wants wants = mvdr_wants_of(work, out);
+    sonar_code code = SONAR_OK;
+    if (v->vectors)
+        code = decompose(stage, queue, err);
+    if (!code)
+        code = solve_and_look(stage, wants, azimuth, stream, err);
+    if (!code && work->outputs & SONAR_WANT(SONAR_MVDR_SPECTRUM))
+        code = write_rows(&v->band, &out[SONAR_MVDR_OUT_SPECTRUM], v->power, spec->directions,
+                          stream, err);
+    if (!code && wants.near)
+        code = publish_near(stage, &out[SONAR_MVDR_OUT_NEARFIELD], stream, err);
+    if (!code && wants.music)
+        code = publish_music(stage, (float *)out[SONAR_MVDR_OUT_MUSIC].data, queue, err);
+    if (!code && work->outputs & SONAR_WANT(SONAR_MVDR_EIGENVALUES))
+        code = write_rows(&v->band, &out[SONAR_MVDR_OUT_EIGENVALUES], v->eigenvalue, v->modes,
+                          stream, err);
+    if (!code)
+        code = write_rows(&v->band, &out[SONAR_MVDR_OUT_INFO], v->info, SONAR_MVDR_INFO_FIELDS,
+                          stream, err);
+    return code;
+}
+
+} // namespace mvdr::host
+
+#endif

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * The quadratic forms a^H X X^H a of large matrices in sensor space: the same sums as in
+ * cuda/spectrum.cuh, in squares of 64 directions and 64 columns of X.
+ */
+#ifndef SONAR_MVDR_JACOBI_CUDA_SPECTRUM_GRID_CUH
+#define SONAR_MVDR_JACOBI_CUDA_SPECTRUM_GRID_CUH
+
+#include "mvdr_jacobi/cuda/spectrum.cuh"
+#include "mvdr_jacobi/cuda/squares.cuh"
+
+namespace mvdr {
+
+/* Conjugated steering vectors of 64 directions, as the left factor's rows. */
+struct steering_from {
+    const complex32 *at;
+    uint32_t most, any; /* groups of eight directions that exist */
+
+    /* Rows k.. of the vectors. All threads call. */
+    __device__ void fetch(uint32_t k, complex64 to[CHUNK / 4][SQUARE / 8][WARP]) const {
+        constexpr uint32_t EIGHT = CHUNK / 4 * WARP; /* adjacent elements of eight directions */
+        for (uint32_t i = 2 * threadIdx.x; i < CHUNK * SQUARE; i += 2 * SQUARE_THREADS)
+            copy_later((complex32 *)to + i, at + 8 * k + (size_t)(i / EIGHT) * 8 * most + i % EIGHT,
+                       i / EIGHT < any);
+    }
+    __device__ static fragment_a left(const chunk &c, uint32_t row) {
+        const complex32 *from = (const complex32 *)c.left;
+        fragment_a a;
+#pragma unroll
+        for (uint32_t i = 0; i < 4; i++) {
+            const complex32 x = from[((row / 8 + i % 2) * (CHUNK / 4) + i / 2) * WARP + lane()];
+            a.re[i] = (double)x.re, a.im[i] = -(double)x.im;
+        }
+        return a;
+    }
+};
+
+/* A bin's parts of the forms: [square of columns][direction]. */
+__device__ inline double *forms_of(const view &v, const points &p, uint32_t bin) {
+    return v.form + (size_t)bin * squares(v.most) * p.pitch;
+}
+
+/* The sums of |z|^2 over a square's columns before `columns`, to form[direction] for directions
+ * before `looks`. All threads call. */
+__device__ inline void add_up(const share &z, uint32_t columns, uint32_t looks, double *form) {
+    __shared__ double part[SQUARE / SHARE_COLUMNS][SQUARE];
+    double sum[SHARE_ROWS / 8] = {};
+#pragma unroll
+    for (uint32_t r = 0; r < SHARE_ROWS / 16; r++)
+#pragma unroll
+        for (uint32_t t = 0; t < SHARE_COLUMNS / 8; t++)
+#pragma unroll
+            for (uint32_t i = 0; i < 4; i++)
+                if (share::column() + 8 * t + c_column(i) < columns)
+                    sum[2 * r + i / 2] += square({z.part[r][t].re[i], z.part[r][t].im[i]});
+#pragma unroll
+    for (uint32_t r = 0; r < SHARE_ROWS / 8; r++) {
+        const double all = sum_lanes(sum[r], 4);
+        if (lane() % 4 == 0)
+            part[share::column() / SHARE_COLUMNS][share::row() + 8 * r + lane() / 4] = all;
+    }
+    __syncthreads();
+    for (uint32_t i = threadIdx.x; i < min(SQUARE, looks); i += SQUARE_THREADS) {
+        double all = 0;
+        for (uint32_t half = 0; half < SQUARE / SHARE_COLUMNS; half++)
+            all += part[half][i];
+        form[i] = all;
+    }
+}
+
+/* Computes the parts of the forms. Grid: squares of directions, squares of columns, bins. The
+ * longest sums come first. */
+__global__ void __launch_bounds__(SQUARE_THREADS, 2) form_squares(view v, points p) {
+    extern __shared__ __align__(16) unsigned char memory[];
+    const uint32_t bin = blockIdx.z, rows = padded(v.order), along = squares(rows);
+    const uint32_t column = along - 1 - blockIdx.y, first = blockIdx.x * SQUARE;
+    if (!v.in_band(bin) || v.bin[bin].slid || !(v.bin[bin].delta > 0))
+        return;
+    const uint32_t begin = column * SQUARE, end = min(begin + SQUARE, rows);
+    const steering_from left = {p.steering + (size_t)bin * steering_size(p.pitch, v.most) +
+                                    (size_t)first * v.most,
+                                v.most, min(SQUARE, p.pitch - first + 7) / 8};
+    share z = {};
+    add_terms(z, left, columns_from(factor_of(v, bin), begin, rows), 0, end,
+              begin + share::column() + SHARE_COLUMNS, (chunk *)memory);
+    add_up(z, v.order - begin, p.pitch - first,
+           forms_of(v, p, bin) + (size_t)column * p.pitch + first);
+}
+
+/* P from the sums of the parts. Grid: groups of directions, bins. */
+__global__ void power_of_forms(view v, points p) {
+    const uint32_t bin = blockIdx.y, direction = blockIdx.x * blockDim.x + threadIdx.x;
+    const bin_state &state = v.bin[bin];
+    if (!v.in_band(bin) || state.slid || direction >= p.count)
+        return;
+    const size_t at = (size_t)bin * p.pitch + direction;
+    const double *form = forms_of(v, p, bin) + direction;
+    double power = 0, sum = 0;
+    for (uint32_t i = 0; i < squares(v.order) && state.delta > 0; i++)
+        sum += form[(size_t)i * p.pitch];
+    if (state.delta > 0)
+        power = power_of(v, state, sum, p.norm[at]);
+    p.power[at] = (float)fmin(power, (double)FLT_MAX);
+}
+
+} // namespace mvdr
+
+#endif
