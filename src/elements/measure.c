@@ -390,14 +390,28 @@ static bool is_lively(const float *x) {
     return moves >= COMPARED / 2;
 }
 
-/* True if the first samples of the stretch occur again in it, at a distance longer than a short
- * tone's period. At longer periods a tone differs from a repeated block by its noise. */
+SONAR_MULTIARCH static bool any_equal(const float x[COMPARED], float value) {
+    int equal = 0;
+    for (size_t i = 0; i < COMPARED; i++)
+        equal |= x[i] == value;
+    return equal;
+}
+
+/* The distance at which the first samples of the stretch occur again in it, or 0. */
+static size_t period_of(const float *x, size_t n) {
+    for (size_t lag = 1; lag + COMPARED <= n; lag++) {
+        if (lag % COMPARED == 1 && !any_equal(x + lag, x[0]))
+            lag += COMPARED - 1; /* none of these: the next one is after them */
+        else if (x[lag] == x[0] && !memcmp(x, x + lag, COMPARED * sizeof *x))
+            return lag;
+    }
+    return 0;
+}
+
+/* True if the first samples occur again at a distance longer than a short tone's period. At longer
+ * periods a tone differs from a repeated block by its noise. */
 static bool is_repeated(const float *x, size_t n) {
-    size_t lag = 1;
-    for (; lag + COMPARED <= n; lag++)
-        if (x[lag] == x[0] && !memcmp(x, x + lag, COMPARED * sizeof *x))
-            break;
-    return lag >= LEAST_PERIOD && lag + COMPARED <= n && is_lively(x);
+    return period_of(x, n) >= LEAST_PERIOD && is_lively(x);
 }
 
 static void measure_sensor(const sonar_elements *e, size_t channel, float *x, struct measure *m) {
