@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The block Jacobi method of src/mvdr_jacobi/cuda/run_jacobi.cuh against LAPACK's zheevd, and
+/* The block Jacobi method of src/mvdr_jacobi/cuda/jacobi.cuh against LAPACK's zheevd, and
  * graded matrices against Jacobi's method in long double. A plain program (exit 77 without a GPU).
  * Options: --quick (small sizes, for compute-sanitizer), --time (figures, beside cuSOLVER). */
 #include <complex>
@@ -20,7 +20,7 @@
 #include <random>
 #include <vector>
 
-#include "mvdr_jacobi/cuda/run_jacobi.cuh"
+#include "mvdr_jacobi/cuda/follow.cuh"
 
 typedef std::complex<double> cplx;
 typedef std::vector<cplx> square; /* n x n, column by column */

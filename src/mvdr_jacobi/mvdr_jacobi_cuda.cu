@@ -10,14 +10,15 @@
  *   (cuda/factor_grid.cuh), and spectra (cuda/spectrum_grid.cuh).
  * - Instead of these, the streaming inverse, updated by the snapshots (cuda/inverse.cuh).
  *
- * The host decides nothing that depends on data, and no intermediate result leaves the device. The
- * files run_*_cuda.cuh launch the kernels.
+ * The host decides nothing that depends on data, and no intermediate result leaves the device. A
+ * file has its kernels and the functions of the host that launch them; cuda/window.cuh has their
+ * order.
  */
 #include "mvdr_jacobi/cuda/create.cuh"
 #include "mvdr_jacobi/cuda/params.cuh"
-#include "mvdr_jacobi/cuda/run_arrive.cuh"
-#include "mvdr_jacobi/cuda/run_parts.cuh"
-#include "mvdr_jacobi/cuda/run_spectrum.cuh"
+#include "mvdr_jacobi/cuda/arrive.cuh"
+#include "mvdr_jacobi/cuda/parts.cuh"
+#include "mvdr_jacobi/cuda/window.cuh"
 
 namespace mvdr::host {
 

@@ -10,8 +10,8 @@
 #include <type_traits>
 
 #include "mvdr_jacobi/cuda/fit.cuh"
-#include "mvdr_jacobi/cuda/run_factor.cuh"
-#include "mvdr_jacobi/cuda/run_inverse.cuh"
+#include "mvdr_jacobi/cuda/factor_grid.cuh"
+#include "mvdr_jacobi/cuda/inverse.cuh"
 
 namespace mvdr::host {
 

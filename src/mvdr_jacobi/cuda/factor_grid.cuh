@@ -23,6 +23,7 @@
 
 #include "mvdr_jacobi/cuda/solve.cuh"
 #include "mvdr_jacobi/cuda/squares.cuh"
+#include "mvdr_jacobi/cuda/state.cuh"
 
 namespace mvdr {
 
@@ -367,5 +368,38 @@ __global__ void __launch_bounds__(256) invert_diagonal(view v) {
 }
 
 } // namespace mvdr
+
+namespace mvdr::host {
+
+/* On the routes with "-grid": computes the inverse factors of bins whose loading does not need all
+ * eigenvalues. mvdr::solve uses them. */
+inline sonar_code factor_bins(const mvdr::view &v, cudaStream_t stream, sonar_error *err) {
+    constexpr uint32_t WARPS = 8;
+    const unsigned bins = (unsigned)v.spec.bins;
+    if (!v.grid || !v.order)
+        return SONAR_OK;
+    CUDA_TRY(where, cudaMemsetAsync(v.listed, 0, sizeof *v.listed, stream), err);
+    mvdr::list_bins<<<bins, SOLVE_THREADS, 0, stream>>>(v);
+    sonar_code code = CUDA_LAUNCHED(where, "list_bins", err);
+    if (code)
+        return code;
+    const dim3 columns(blocks_for(v.order, 4 * WARPS), bins),
+        rows(blocks_for(v.order, 8 * WARPS), bins);
+    mvdr::assemble_taken<<<columns, WARPS * mvdr::WARP, 0, stream>>>(v);
+    if ((code = CUDA_LAUNCHED(where, "assemble_taken", err)) != SONAR_OK)
+        return code;
+    if (v.counts) {
+        mvdr::count_listed<<<v.resident, mvdr::SQUARE_THREADS, CHUNK_BYTES, stream>>>(v);
+        if ((code = CUDA_LAUNCHED(where, "count_listed", err)) != SONAR_OK)
+            return code;
+    }
+    mvdr::factor_listed<<<v.resident, mvdr::SQUARE_THREADS, CHUNK_BYTES, stream>>>(v);
+    if ((code = CUDA_LAUNCHED(where, "factor_listed", err)) != SONAR_OK)
+        return code;
+    mvdr::invert_diagonal<<<rows, WARPS * mvdr::WARP, 0, stream>>>(v);
+    return CUDA_LAUNCHED(where, "invert_diagonal", err);
+}
+
+} // namespace mvdr::host
 
 #endif

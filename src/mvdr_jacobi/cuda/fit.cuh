@@ -3,8 +3,10 @@
 #ifndef SONAR_MVDR_JACOBI_CUDA_FIT_CUH
 #define SONAR_MVDR_JACOBI_CUDA_FIT_CUH
 
+#include "mvdr_jacobi/cuda/factor_grid.cuh"
 #include "mvdr_jacobi/cuda/music.cuh"
 #include "mvdr_jacobi/cuda/solve.cuh"
+#include "mvdr_jacobi/cuda/spectrum_grid.cuh"
 #include "mvdr_jacobi/cuda/state.cuh"
 
 namespace mvdr::host {
@@ -40,6 +42,33 @@ inline sonar_code fit_device(mvdr_stage *stage, sonar_error *err) {
     if (!code && v->music_decomposes)
         code = fit_kernel(stage, mvdr::find_subspace, false, &stage->music, err);
     return code;
+}
+
+/* Allows the kernels their shared memory, and finds how many blocks run at a time. *fits becomes
+ * false if a multiprocessor has too little shared memory. */
+inline sonar_code fit_grid(mvdr_stage *stage, bool *fits, sonar_error *err) {
+    constexpr cudaFuncAttribute ROOM = cudaFuncAttributeMaxDynamicSharedMemorySize;
+    cudaFuncAttributes own;
+    int most = 0, blocks = 0, processors = 0;
+    sonar_code code =
+        sonar_cuda_attribute(where, cudaDevAttrMaxSharedMemoryPerBlockOptin, &most, err);
+    if (!code)
+        code = sonar_cuda_attribute(where, cudaDevAttrMultiProcessorCount, &processors, err);
+    if (code)
+        return code;
+    CUDA_TRY(where, cudaFuncGetAttributes(&own, mvdr::factor_listed), err);
+    *fits = own.sharedSizeBytes + CHUNK_BYTES <= (size_t)most;
+    if (!*fits)
+        return SONAR_OK;
+    CUDA_TRY(where, cudaFuncSetAttribute(mvdr::factor_listed, ROOM, (int)CHUNK_BYTES), err);
+    CUDA_TRY(where, cudaFuncSetAttribute(mvdr::count_listed, ROOM, (int)CHUNK_BYTES), err);
+    CUDA_TRY(where, cudaFuncSetAttribute(mvdr::form_squares, ROOM, (int)CHUNK_BYTES), err);
+    CUDA_TRY(where,
+             cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, mvdr::factor_listed,
+                                                           mvdr::SQUARE_THREADS, CHUNK_BYTES),
+             err);
+    stage->view.resident = (uint32_t)((blocks > 1 ? blocks : 1) * processors);
+    return SONAR_OK;
 }
 
 /* Sets the teams of Jacobi's method for this device. */

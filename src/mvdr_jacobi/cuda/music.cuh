@@ -86,4 +86,33 @@ __global__ void pseudo_spectrum(view v, points p, float *out) {
 
 } // namespace mvdr
 
+namespace mvdr::host {
+
+/* Computes MUSIC of the bins that have just been solved. */
+inline sonar_code publish_music(const mvdr_stage *stage, float *out, const sonar_queue *queue,
+                                sonar_error *err) {
+    const cudaStream_t stream = queue->stream;
+    const mvdr::view *v = &stage->view;
+    const mvdr::points *p = &stage->grid;
+    const unsigned bins = (unsigned)v->spec.bins;
+    sonar_code code = steer_at(stage, *p, stream, err);
+    if (!code && v->music_decomposes)
+        code = decompose(stage, queue, err);
+    if (!code && v->music_decomposes) {
+        const size_t bytes = stage->music.shared_bytes;
+        mvdr::find_subspace<<<bins, SOLVE_THREADS, bytes, stream>>>(*v, bytes);
+        code = CUDA_LAUNCHED(where, "find_subspace", err);
+    }
+    if (code)
+        return code;
+    mvdr::noise_share<<<dim3(blocks_for(p->count, mvdr::LOOKS), bins),
+                        mvdr::SPECTRUM_WARPS * mvdr::WARP, 0, stream>>>(*v, *p);
+    if ((code = CUDA_LAUNCHED(where, "noise_share", err)) != SONAR_OK)
+        return code;
+    mvdr::pseudo_spectrum<<<blocks_for(p->count, 128), 128, 0, stream>>>(*v, *p, out);
+    return CUDA_LAUNCHED(where, "pseudo_spectrum", err);
+}
+
+} // namespace mvdr::host
+
 #endif

@@ -87,4 +87,31 @@ __global__ void __launch_bounds__(POINT_WARPS *WARP)
 
 } // namespace mvdr
 
+namespace mvdr::host {
+
+/* Makes projections of all snapshots on points whose projections are not kept. */
+inline sonar_code project_points(const mvdr_stage *stage, const mvdr::points &p,
+                                 cudaStream_t stream, sonar_error *err) {
+    const mvdr::view *v = &stage->view;
+    const mvdr::slots all = {0, 0, v->length};
+    const unsigned groups = blocks_for(p.count, mvdr::POINT_GROUP),
+                   threads = mvdr::POINT_WARPS * mvdr::WARP,
+                   columns = blocks_for(v->columns, mvdr::POINT_COLUMNS);
+    if (groups > mvdr::POINT_GROUPS)
+        return project_many(stage, p, all, false, stream, err);
+    const dim3 grid(columns, (unsigned)v->spec.bins, stage->many.count);
+    if (groups == 1)
+        mvdr::few_points<1><<<grid, threads, 0, stream>>>(*v, p, all, stage->many);
+    else if (groups == 2)
+        mvdr::few_points<2><<<grid, threads, 0, stream>>>(*v, p, all, stage->many);
+    else
+        mvdr::few_points<mvdr::POINT_GROUPS><<<grid, threads, 0, stream>>>(*v, p, all, stage->many);
+    const sonar_code code = CUDA_LAUNCHED(where, "few_points", err);
+    if (code)
+        return code;
+    return fold_projections_of(v, p, all, stage->many, false, stream, err);
+}
+
+} // namespace mvdr::host
+
 #endif

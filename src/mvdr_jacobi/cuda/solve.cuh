@@ -13,6 +13,7 @@
 
 #include "mvdr_jacobi/cuda/decompose.cuh"
 #include "mvdr_jacobi/cuda/median.cuh"
+#include "mvdr_jacobi/cuda/state.cuh"
 
 namespace mvdr {
 
@@ -311,5 +312,53 @@ template <bool VECTORS> __global__ void __launch_bounds__(512, 1) solve(view v, 
 }
 
 } // namespace mvdr
+
+namespace mvdr::host {
+
+/* Computes eigenvectors of all bins by cuSOLVER. The rows that pad a bin's matrix have a value on
+ * the diagonal that is larger than all of its eigenvalues. */
+inline sonar_code decompose_by_library(const mvdr_stage *stage, const sonar_queue *queue,
+                                       sonar_error *err) {
+    const mvdr::cusolver *s = &stage->library;
+    constexpr double BEYOND = 2;
+    if (queue->recording && !s->recordable)
+        return sonar_fail(err, SONAR_EUNAVAILABLE, where,
+                          "cuSOLVER's eigenvectors of order %u cannot be recorded", s->order);
+    mvdr::assemble_all<<<s->count, SOLVE_THREADS, 0, queue->stream>>>(stage->view, s->matrix,
+                                                                      BEYOND, mvdr::bins_of::ALL);
+    const sonar_code code = CUDA_LAUNCHED(where, "assemble_all", err);
+    return code ? code : mvdr::cusolver_run(s, queue->stream, err);
+}
+
+/* The largest tolerance of Jacobi's method, whatever is configured. The next window begins from
+ * these vectors, and treats a lack of orthogonality as a change of its matrix. */
+constexpr double MOST_TOLERANCE = 1e-9;
+
+/* Computes eigenvectors by Jacobi's method, from those of the last window if they exist. `library`:
+ * those are cuSOLVER's, in another order, and are not used. */
+inline sonar_code decompose_by_jacobi(const mvdr_stage *stage, bool library, cudaStream_t stream,
+                                      sonar_error *err) {
+    const mvdr::view *v = &stage->view;
+    const mvdr::bins_of which =
+        v->music_decomposes ? mvdr::bins_of::SOLVED : mvdr::bins_of::UNSOLVED;
+    jacobi_batch b = stage->jacobi;
+    b.rows = v->order;
+    b.tolerance = fmin(v->spec.tolerance, MOST_TOLERANCE);
+    b.max_sweeps = (uint32_t)v->spec.max_sweeps;
+    b.kept = library ? NULL : v->kept;
+    mvdr::assemble_all<<<b.count, SOLVE_THREADS, 0, stream>>>(*v, b.a, 0, which);
+    const sonar_code code = CUDA_LAUNCHED(where, "assemble_all", err);
+    if (code)
+        return code;
+    mvdr::jacobi_run(b, stream);
+    return CUDA_LAUNCHED(where, "jacobi_run", err);
+}
+
+inline sonar_code decompose(const mvdr_stage *stage, const sonar_queue *queue, sonar_error *err) {
+    return stage->view.ascending ? decompose_by_library(stage, queue, err)
+                                 : decompose_by_jacobi(stage, false, queue->stream, err);
+}
+
+} // namespace mvdr::host
 
 #endif

@@ -13,6 +13,7 @@
 #include "mvdr_jacobi/cuda/factor.cuh"
 #include "mvdr_jacobi/cuda/stage.cuh"
 #include "mvdr_jacobi/rules/white_noise.h"
+#include "mvdr_jacobi/cuda/state.cuh"
 
 namespace mvdr {
 
@@ -342,5 +343,30 @@ __global__ void band_power(view v, points p, float *out, ptrdiff_t stride) {
 }
 
 } // namespace mvdr
+
+namespace mvdr::host {
+
+/* Sensor space: computes the points' steering vectors. */
+inline sonar_code steer_at(const mvdr_stage *stage, const mvdr::points &points, cudaStream_t stream,
+                           sonar_error *err) {
+    const mvdr::view *v = &stage->view;
+    if (v->by_snapshots)
+        return SONAR_OK;
+    mvdr::steer<<<dim3(points.count, (unsigned)v->spec.bins), 128, 0, stream>>>(*v, points);
+    return CUDA_LAUNCHED(where, "steer", err);
+}
+
+/* The spectrum from 32 directions for each thread block, on any route. */
+inline sonar_code spectrum_of_looks(const mvdr::view &v, const mvdr::points &points,
+                                    cudaStream_t stream, sonar_error *err) {
+    const dim3 grid(blocks_for(points.count, mvdr::LOOKS), (unsigned)v.spec.bins);
+    if (v.vectors)
+        mvdr::spectrum<true><<<grid, mvdr::SPECTRUM_WARPS * mvdr::WARP, 0, stream>>>(v, points);
+    else
+        mvdr::spectrum<false><<<grid, mvdr::SPECTRUM_WARPS * mvdr::WARP, 0, stream>>>(v, points);
+    return CUDA_LAUNCHED(where, "spectrum", err);
+}
+
+} // namespace mvdr::host
 
 #endif

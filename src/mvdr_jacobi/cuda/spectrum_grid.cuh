@@ -105,4 +105,23 @@ __global__ void power_of_forms(view v, points p) {
 
 } // namespace mvdr
 
+namespace mvdr::host {
+
+/* The spectrum of large matrices in sensor space. */
+inline sonar_code spectrum_in_squares(const mvdr::view &v, const mvdr::points &points,
+                                      cudaStream_t stream, sonar_error *err) {
+    const unsigned bins = (unsigned)v.spec.bins;
+    const dim3 grid(blocks_for(points.count, mvdr::SQUARE), mvdr::squares(v.order), bins);
+    if (v.order) {
+        mvdr::form_squares<<<grid, mvdr::SQUARE_THREADS, CHUNK_BYTES, stream>>>(v, points);
+        const sonar_code code = CUDA_LAUNCHED(where, "form_squares", err);
+        if (code)
+            return code;
+    }
+    mvdr::power_of_forms<<<dim3(blocks_for(points.count, 64), bins), 64, 0, stream>>>(v, points);
+    return CUDA_LAUNCHED(where, "power_of_forms", err);
+}
+
+} // namespace mvdr::host
+
 #endif

@@ -220,4 +220,10 @@ __device__ inline void add_terms(share &sum, const Left &left, const Right &righ
 
 } // namespace mvdr
 
+namespace mvdr::host {
+
+constexpr size_t CHUNK_BYTES = mvdr::CHUNKS * sizeof(mvdr::chunk);
+
+} // namespace mvdr::host
+
 #endif

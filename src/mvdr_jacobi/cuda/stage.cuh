@@ -11,7 +11,7 @@
 #include "mvdr_jacobi/rules/inverse.h"
 #include "mvdr_jacobi/mvdr_jacobi.h"
 #include "mvdr_jacobi/route.h"
-#include "mvdr_jacobi/cuda/run_jacobi.cuh"
+#include "mvdr_jacobi/cuda/follow.cuh"
 #include "mvdr_jacobi/rules/tone.h"
 
 namespace mvdr {
@@ -194,6 +194,29 @@ struct points {
     complex32 *steering;   /* [bin][steering_size], sensor space: cuda/spectrum.cuh */
     double *norm;          /* [bin][pitch] */
     float *power;          /* [bin][pitch] */
+};
+
+/* ---- parts of the sensors -------------------------------------------------------------------- */
+
+struct parts {
+    uint32_t count, size;
+
+    __device__ uint32_t begin(uint32_t part) const { return part * size; }
+    __device__ uint32_t end(uint32_t part, uint32_t sensors) const {
+        return min(sensors, (part + 1) * size);
+    }
+};
+
+/* The snapshots whose sums are computed: `count` slots from `first` + `skip` on. first = NEXT: from
+ * the ring's next slot. */
+constexpr uint32_t NEXT = 0xffffffffu;
+struct slots {
+    uint32_t first, skip, count;
+
+    __device__ uint32_t at(const view &v, uint32_t i) const {
+        uint64_t base = first == NEXT ? v.ring->next : first;
+        return (uint32_t)((base + skip + i) % v.length);
+    }
 };
 
 /* Number of elements of a bin's steering vectors, padded to whole tiles of directions. */

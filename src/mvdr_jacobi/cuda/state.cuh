@@ -4,7 +4,7 @@
 #define SONAR_MVDR_JACOBI_CUDA_STATE_CUH
 
 #include "mvdr_jacobi/cuda/cusolver.cuh"
-#include "mvdr_jacobi/cuda/sums.cuh"
+#include "mvdr_jacobi/cuda/stage.cuh"
 
 namespace mvdr::host {
 

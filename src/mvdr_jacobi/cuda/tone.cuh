@@ -5,6 +5,7 @@
 
 #include "mvdr_jacobi/cuda/stage.cuh"
 #include "mvdr_jacobi/rules/tone.h"
+#include "mvdr_jacobi/cuda/state.cuh"
 
 namespace mvdr {
 
@@ -115,5 +116,43 @@ __global__ void tone_steer(view v, const double *rows) {
 }
 
 } // namespace mvdr
+
+namespace mvdr::host {
+
+/* Adds the noted products of the new snapshots. */
+inline sonar_code launch_tone_accumulate(const mvdr_stage *stage, uint32_t count,
+                                         cudaStream_t stream, sonar_error *err) {
+    const mvdr::view *v = &stage->view;
+    mvdr::tone_accumulate<<<blocks_for(v->spec.bins, 64), 64, 0, stream>>>(*v, count);
+    return CUDA_LAUNCHED(where, "tone_accumulate", err);
+}
+
+/* Computes and adds the new snapshots' products for tones. */
+inline sonar_code look_for_tones(const mvdr_stage *stage, const mvdr::arrivals &in,
+                                 cudaStream_t stream, sonar_error *err) {
+    const mvdr::view *v = &stage->view;
+    const uint32_t skip = v->spec.alpha == 0 && in.count > v->length ? in.count - v->length : 0;
+    const dim3 grid((unsigned)v->spec.bins, (unsigned)sonar_min_size(in.count - skip, 1024));
+    mvdr::tone_products<<<grid, 512, 0, stream>>>(*v, in, skip);
+    sonar_code code = CUDA_LAUNCHED(where, "tone_products", err);
+    return code ? code : launch_tone_accumulate(stage, in.count, stream, err);
+}
+
+inline sonar_code restart_tones(const mvdr_stage *stage, cudaStream_t stream, sonar_error *err) {
+    const mvdr::view *v = &stage->view;
+    const dim3 grid((unsigned)v->spec.bins, (unsigned)sonar_min_size(v->length, 1024));
+    mvdr::tone_restart<<<grid, 512, 0, stream>>>(*v);
+    return CUDA_LAUNCHED(where, "tone_restart", err);
+}
+
+/* Chooses each bin's frequency; `rows` as in tone_steer. */
+inline sonar_code steer_at_tones(const mvdr_stage *stage, const double *rows, cudaStream_t stream,
+                                 sonar_error *err) {
+    const mvdr::view *v = &stage->view;
+    mvdr::tone_steer<<<blocks_for(v->spec.bins, 64), 64, 0, stream>>>(*v, rows);
+    return CUDA_LAUNCHED(where, "tone_steer", err);
+}
+
+} // namespace mvdr::host
 
 #endif

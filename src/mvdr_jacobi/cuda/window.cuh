@@ -1,64 +1,18 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Launches the kernels of cuda/solve.cuh, cuda/spectrum.cuh and cuda/music.cuh: solves the bins and
- * publishes the results. */
-#ifndef SONAR_MVDR_JACOBI_CUDA_RUN_SPECTRUM_CUH
-#define SONAR_MVDR_JACOBI_CUDA_RUN_SPECTRUM_CUH
+/* The order of a window's launches: solves the bins, computes spectra, publishes the results. */
+#ifndef SONAR_MVDR_JACOBI_CUDA_WINDOW_CUH
+#define SONAR_MVDR_JACOBI_CUDA_WINDOW_CUH
 
+#include "mvdr_jacobi/cuda/factor_grid.cuh"
+#include "mvdr_jacobi/cuda/inverse.cuh"
 #include "mvdr_jacobi/cuda/music.cuh"
-#include "mvdr_jacobi/cuda/run_factor.cuh"
-#include "mvdr_jacobi/cuda/run_inverse.cuh"
-#include "mvdr_jacobi/cuda/run_sums.cuh"
+#include "mvdr_jacobi/cuda/points.cuh"
 #include "mvdr_jacobi/cuda/solve.cuh"
-#include "mvdr_jacobi/cuda/spectrum.cuh"
 #include "mvdr_jacobi/cuda/spectrum_grid.cuh"
 
 namespace mvdr::host {
 
 /* ---- bins ------------------------------------------------------------------------------------ */
-
-/* Computes eigenvectors of all bins by cuSOLVER. The rows that pad a bin's matrix have a value on
- * the diagonal that is larger than all of its eigenvalues. */
-inline sonar_code decompose_by_library(const mvdr_stage *stage, const sonar_queue *queue,
-                                       sonar_error *err) {
-    const mvdr::cusolver *s = &stage->library;
-    constexpr double BEYOND = 2;
-    if (queue->recording && !s->recordable)
-        return sonar_fail(err, SONAR_EUNAVAILABLE, where,
-                          "cuSOLVER's eigenvectors of order %u cannot be recorded", s->order);
-    mvdr::assemble_all<<<s->count, SOLVE_THREADS, 0, queue->stream>>>(stage->view, s->matrix,
-                                                                      BEYOND, mvdr::bins_of::ALL);
-    const sonar_code code = CUDA_LAUNCHED(where, "assemble_all", err);
-    return code ? code : mvdr::cusolver_run(s, queue->stream, err);
-}
-
-/* The largest tolerance of Jacobi's method, whatever is configured. The next window begins from
- * these vectors, and treats a lack of orthogonality as a change of its matrix. */
-constexpr double MOST_TOLERANCE = 1e-9;
-
-/* Computes eigenvectors by Jacobi's method, from those of the last window if they exist. `library`:
- * those are cuSOLVER's, in another order, and are not used. */
-inline sonar_code decompose_by_jacobi(const mvdr_stage *stage, bool library, cudaStream_t stream,
-                                      sonar_error *err) {
-    const mvdr::view *v = &stage->view;
-    const mvdr::bins_of which =
-        v->music_decomposes ? mvdr::bins_of::SOLVED : mvdr::bins_of::UNSOLVED;
-    jacobi_batch b = stage->jacobi;
-    b.rows = v->order;
-    b.tolerance = fmin(v->spec.tolerance, MOST_TOLERANCE);
-    b.max_sweeps = (uint32_t)v->spec.max_sweeps;
-    b.kept = library ? NULL : v->kept;
-    mvdr::assemble_all<<<b.count, SOLVE_THREADS, 0, stream>>>(*v, b.a, 0, which);
-    const sonar_code code = CUDA_LAUNCHED(where, "assemble_all", err);
-    if (code)
-        return code;
-    mvdr::jacobi_run(b, stream);
-    return CUDA_LAUNCHED(where, "jacobi_run", err);
-}
-
-inline sonar_code decompose(const mvdr_stage *stage, const sonar_queue *queue, sonar_error *err) {
-    return stage->view.ascending ? decompose_by_library(stage, queue, err)
-                                 : decompose_by_jacobi(stage, false, queue->stream, err);
-}
 
 /* Whether a window with these wants updates the inverses. */
 inline bool updates(const mvdr_stage *stage, const mvdr_wants &wants) {
@@ -106,42 +60,6 @@ inline sonar_code solve_for_points(const mvdr_stage *stage, cudaStream_t stream,
 }
 
 /* ---- points ---------------------------------------------------------------------------------- */
-
-/* Sensor space: computes the points' steering vectors. */
-inline sonar_code steer_at(const mvdr_stage *stage, const mvdr::points &points, cudaStream_t stream,
-                           sonar_error *err) {
-    const mvdr::view *v = &stage->view;
-    if (v->by_snapshots)
-        return SONAR_OK;
-    mvdr::steer<<<dim3(points.count, (unsigned)v->spec.bins), 128, 0, stream>>>(*v, points);
-    return CUDA_LAUNCHED(where, "steer", err);
-}
-
-/* The spectrum from 32 directions for each thread block, on any route. */
-inline sonar_code spectrum_of_looks(const mvdr::view &v, const mvdr::points &points,
-                                    cudaStream_t stream, sonar_error *err) {
-    const dim3 grid(blocks_for(points.count, mvdr::LOOKS), (unsigned)v.spec.bins);
-    if (v.vectors)
-        mvdr::spectrum<true><<<grid, mvdr::SPECTRUM_WARPS * mvdr::WARP, 0, stream>>>(v, points);
-    else
-        mvdr::spectrum<false><<<grid, mvdr::SPECTRUM_WARPS * mvdr::WARP, 0, stream>>>(v, points);
-    return CUDA_LAUNCHED(where, "spectrum", err);
-}
-
-/* The spectrum of large matrices in sensor space. */
-inline sonar_code spectrum_in_squares(const mvdr::view &v, const mvdr::points &points,
-                                      cudaStream_t stream, sonar_error *err) {
-    const unsigned bins = (unsigned)v.spec.bins;
-    const dim3 grid(blocks_for(points.count, mvdr::SQUARE), mvdr::squares(v.order), bins);
-    if (v.order) {
-        mvdr::form_squares<<<grid, mvdr::SQUARE_THREADS, CHUNK_BYTES, stream>>>(v, points);
-        const sonar_code code = CUDA_LAUNCHED(where, "form_squares", err);
-        if (code)
-            return code;
-    }
-    mvdr::power_of_forms<<<dim3(blocks_for(points.count, 64), bins), 64, 0, stream>>>(v, points);
-    return CUDA_LAUNCHED(where, "power_of_forms", err);
-}
 
 /* Computes P of the bins that have a factor, at points whose steering vectors exist, and the band's
  * power if wanted. */
@@ -214,31 +132,6 @@ inline sonar_code publish_near(const mvdr_stage *stage, const sonar_buffer *out,
                                spec->sensors, spec->directions,
                                (float *)out->data + (ptrdiff_t)r * out->stride[0], 1, stream, err);
     return code;
-}
-
-/* Computes MUSIC of the bins that have just been solved. */
-inline sonar_code publish_music(const mvdr_stage *stage, float *out, const sonar_queue *queue,
-                                sonar_error *err) {
-    const cudaStream_t stream = queue->stream;
-    const mvdr::view *v = &stage->view;
-    const mvdr::points *p = &stage->grid;
-    const unsigned bins = (unsigned)v->spec.bins;
-    sonar_code code = steer_at(stage, *p, stream, err);
-    if (!code && v->music_decomposes)
-        code = decompose(stage, queue, err);
-    if (!code && v->music_decomposes) {
-        const size_t bytes = stage->music.shared_bytes;
-        mvdr::find_subspace<<<bins, SOLVE_THREADS, bytes, stream>>>(*v, bytes);
-        code = CUDA_LAUNCHED(where, "find_subspace", err);
-    }
-    if (code)
-        return code;
-    mvdr::noise_share<<<dim3(blocks_for(p->count, mvdr::LOOKS), bins),
-                        mvdr::SPECTRUM_WARPS * mvdr::WARP, 0, stream>>>(*v, *p);
-    if ((code = CUDA_LAUNCHED(where, "noise_share", err)) != SONAR_OK)
-        return code;
-    mvdr::pseudo_spectrum<<<blocks_for(p->count, 128), 128, 0, stream>>>(*v, *p, out);
-    return CUDA_LAUNCHED(where, "pseudo_spectrum", err);
 }
 
 /* Solves the bins, and computes their spectrum and the azimuth. In a window that updates inverses,
