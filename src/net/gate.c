@@ -245,6 +245,8 @@ void sonar_gate_give_back(sonar_gate *gate, const char *name, size_t places, siz
 /* ---- the thread behind the gate -------------------------------------------------------------- */
 
 void sonar_gate_attend(sonar_gate *gate, const char *endpoint) {
+    if (!gate)
+        return;
     struct attendant *is = &gate->attendant;
     pthread_mutex_lock(&gate->lock);
     *is = (struct attendant){.present = endpoint != NULL};
@@ -254,6 +256,8 @@ void sonar_gate_attend(sonar_gate *gate, const char *endpoint) {
 }
 
 void sonar_gate_round(sonar_gate *gate, bool caught_up) {
+    if (!gate)
+        return;
     pthread_mutex_lock(&gate->lock);
     gate->attendant.rounds++;
     if (caught_up)

@@ -135,7 +135,7 @@ void sonar_gate_give_back(sonar_gate *gate, const char *owner, size_t places, si
 /* The calling thread serves the gate's peers at this endpoint from now on; NULL: it has ended. It
  * says each time that it has come out of libzmq, and whether it has taken all requests. Until it
  * has, the gate admits 8 peers more, so that peers that join and leave cannot make work faster than
- * the thread does it. */
+ * the thread does it. Both do nothing without a gate (NULL). */
 enum { SONAR_GATE_ENDPOINT_BYTES = 256 };
 void sonar_gate_attend(sonar_gate *gate, const char *endpoint);
 void sonar_gate_round(sonar_gate *gate, bool caught_up);
@@ -268,9 +268,6 @@ void sonar_peers_tick(sonar_peers *peers, int64_t now_ns);
  * end of a connection but one for a violation of the protocol, such as a message above the limit.
  */
 bool sonar_peers_given_up(const sonar_peers *peers, int64_t now_ns);
-/* Ends a connection. The descriptor is that of a message (ZMQ_SRCFD); one that is no connection of
- * this socket any more is left alone. */
-void sonar_peers_cut(sonar_peers *peers, int fd);
 /* Takes note of a request of `bytes`, `foreign` if they are a subscription to what is no
  * topic; ends its connection if that is more than a peer may ask for. Foreign bytes are given back
  * when the connection ends. */

@@ -121,7 +121,9 @@ static void refuse(sonar_peers *peers, int fd, const char *endpoint) {
     peers->refused++;
 }
 
-void sonar_peers_cut(sonar_peers *peers, int fd) {
+/* Ends a connection. The descriptor is that of a message (ZMQ_SRCFD); one that is no connection of
+ * this socket any more is left alone. */
+static void cut(sonar_peers *peers, int fd) {
     struct connection *connection = find(peers, fd);
     if (!connection || connection->cut)
         return;
@@ -172,7 +174,7 @@ void sonar_peers_charge(sonar_peers *peers, zmq_msg_t *request, size_t bytes, bo
     if (peers->gate && owner && *owner && !(connection && connection->cut))
         sonar_gate_pay(peers->gate, owner, !good, now_ns);
     if (!good)
-        sonar_peers_cut(peers, fd);
+        cut(peers, fd);
 }
 
 /* One more of its owner? */
@@ -200,7 +202,7 @@ static void note_accepted(sonar_peers *peers, int fd, const char *endpoint) {
     *connection = (struct connection){.fd = fd, .admitted_before = peers->admitted};
     snprintf(connection->endpoint, sizeof connection->endpoint, "%s", endpoint);
     if (!may_enter(peers, connection))
-        sonar_peers_cut(peers, fd);
+        cut(peers, fd);
 }
 
 /* libzmq does not say that it has hung up on a peer that speaks no ZMTP 3 where CURVE is spoken. It

@@ -44,8 +44,7 @@ sonar_code sonar_output_open(sonar_output *output, sonar_error *err) {
     pthread_mutex_lock(&output->lock);
     memcpy(output->endpoint, bound, sizeof bound);
     pthread_mutex_unlock(&output->lock);
-    if (output->spec.gate)
-        sonar_gate_attend(output->spec.gate, bound);
+    sonar_gate_attend(output->spec.gate, bound);
     return SONAR_OK;
 }
 
@@ -59,8 +58,7 @@ void sonar_output_close(sonar_output *output) {
     int64_t left_ms = (atomic_load(&output->deadline_ns) - sonar_monotonic_ns()) / 1000000;
     int linger_ms = left_ms > LEAST_MS ? (int)left_ms : LEAST_MS;
     zmq_setsockopt(output->socket, ZMQ_LINGER, &linger_ms, sizeof linger_ms);
-    if (output->spec.gate)
-        sonar_gate_attend(output->spec.gate, NULL);
+    sonar_gate_attend(output->spec.gate, NULL);
     sonar_peers_forget(output->peers, output->socket);
     zmq_close(output->socket);
     output->socket = NULL;
@@ -96,8 +94,7 @@ void sonar_output_read_subscriptions(sonar_output *output) {
         taken++;
     }
     zmq_msg_close(&message);
-    if (output->spec.gate)
-        sonar_gate_round(output->spec.gate, taken < SUBSCRIPTIONS_PER_TURN);
+    sonar_gate_round(output->spec.gate, taken < SUBSCRIPTIONS_PER_TURN);
 }
 
 void sonar_output_update_wanted(sonar_output *output) {

@@ -8,15 +8,7 @@
 #include <time.h>
 
 #include "core/core.h"
-
-static const cJSON *get(const cJSON *object, const char *name) {
-    return cJSON_GetObjectItemCaseSensitive(object, name);
-}
-
-static bool is(const cJSON *object, const char *name, const char *word) {
-    const char *text = cJSON_GetStringValue(get(object, name));
-    return text && !strcmp(text, word);
-}
+#include "json.h"
 
 static void put_time(FILE *to, int64_t utc_ns) {
     const int64_t ms = (utc_ns + 500000) / 1000000;
@@ -37,13 +29,8 @@ static void put_name(FILE *to, const char *name) {
     fputs(quote, to);
 }
 
-static double number_of(const cJSON *object, const char *name) {
-    const cJSON *item = get(object, name);
-    return cJSON_IsNumber(item) && isfinite(item->valuedouble) ? item->valuedouble : NAN;
-}
-
 static void put_bearing(FILE *to, const cJSON *bearing) {
-    const double deg = number_of(bearing, "bearing_deg");
+    const double deg = json_number(bearing, "bearing_deg");
     if (isnan(deg))
         fputs(" NULL", to);
     else
@@ -53,17 +40,17 @@ static void put_bearing(FILE *to, const cJSON *bearing) {
 /* Null, or not what a daemon would send: there is no such line. */
 static bool has_line(const cJSON *header, int64_t middle_utc_ns, const cJSON *track,
                      double number) {
-    const cJSON *first = cJSON_GetArrayItem(get(track, "bearings"), 0);
-    return is(track, "state", "confirmed") && cJSON_IsNumber(get(track, "contact")) &&
-           middle_utc_ns > 0 && is(header, "bearing_reference", "true") && number >= 0 &&
-           number <= 0x1p53 && number == rint(number) && !isnan(number_of(first, "bearing_deg"));
+    const cJSON *first = cJSON_GetArrayItem(json_get(track, "bearings"), 0);
+    return json_is(track, "state", "confirmed") && cJSON_IsNumber(json_get(track, "contact")) &&
+           middle_utc_ns > 0 && json_is(header, "bearing_reference", "true") && number >= 0 &&
+           number <= 0x1p53 && number == rint(number) && !isnan(json_number(first, "bearing_deg"));
 }
 
 void debrief_put(FILE *to, const cJSON *header, int64_t middle_utc_ns, const cJSON *track) {
-    const char *host = cJSON_GetStringValue(get(header, "array"));
-    const cJSON *bearings = get(track, "bearings"), *first = cJSON_GetArrayItem(bearings, 0);
-    const double number = number_of(track, "number"),
-                 sigma_deg = number_of(first, "bearing_sigma_deg");
+    const char *host = cJSON_GetStringValue(json_get(header, "array"));
+    const cJSON *bearings = json_get(track, "bearings"), *first = cJSON_GetArrayItem(bearings, 0);
+    const double number = json_number(track, "number"),
+                 sigma_deg = json_number(first, "bearing_sigma_deg");
     if (!has_line(header, middle_utc_ns, track, number))
         return;
     fputs(";SENSOR2: ", to);

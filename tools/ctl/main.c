@@ -11,6 +11,7 @@
 
 #include "config/config.h"
 #include "core/core.h"
+#include "json.h"
 #include "net/net.h"
 #include "options.h"
 #include "program.h"
@@ -177,21 +178,16 @@ static cJSON *ask_mask(char **args, int count) {
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-static const char *text_of(const cJSON *item, const char *name) {
-    const cJSON *text = cJSON_GetObjectItemCaseSensitive(item, name);
-    return cJSON_IsString(text) ? text->valuestring : "";
-}
-
 static double number_of(const cJSON *item, const char *name) {
-    const cJSON *number = cJSON_GetObjectItemCaseSensitive(item, name);
+    const cJSON *number = json_get(item, name);
     return cJSON_IsNumber(number) ? number->valuedouble : 0;
 }
 
 /* Prints nothing without a recorder. */
 static void print_recording(const cJSON *record) {
-    const char *what = text_of(record, "what"), *why = text_of(record, "why_not");
-    const char *segment = text_of(record, "segment");
-    const cJSON *dropped = cJSON_GetObjectItemCaseSensitive(record, "dropped");
+    const char *what = json_text(record, "what"), *why = json_text(record, "why_not");
+    const char *segment = json_text(record, "segment");
+    const cJSON *dropped = json_get(record, "dropped");
     if (!*what || !strcmp(what, "off"))
         return;
     if (*why)
@@ -221,17 +217,15 @@ static double sum_of(const cJSON *object, char *text, size_t bytes) {
 }
 
 static void print_losses(const cJSON *s) {
-    const cJSON *windows = cJSON_GetObjectItemCaseSensitive(s, "windows");
-    const cJSON *frames = cJSON_GetObjectItemCaseSensitive(s, "frames");
-    const cJSON *output = cJSON_GetObjectItemCaseSensitive(s, "output");
+    const cJSON *windows = json_get(s, "windows");
+    const cJSON *frames = json_get(s, "frames");
+    const cJSON *output = json_get(s, "output");
     char causes[256];
     printf("windows         %.0f processed, %.0f failed\n", number_of(windows, "processed"),
            number_of(windows, "failed"));
-    const double lost =
-        sum_of(cJSON_GetObjectItemCaseSensitive(windows, "dropped"), causes, sizeof causes);
+    const double lost = sum_of(json_get(windows, "dropped"), causes, sizeof causes);
     printf("  lost          %.0f%s\n", lost, causes);
-    const double dropped =
-        sum_of(cJSON_GetObjectItemCaseSensitive(frames, "dropped"), causes, sizeof causes);
+    const double dropped = sum_of(json_get(frames, "dropped"), causes, sizeof causes);
     printf("frames          %.0f received, %.0f dropped%s\n", number_of(frames, "received"),
            dropped, causes);
     printf("results         %.0f dropped\n", number_of(output, "results_dropped"));
@@ -242,13 +236,13 @@ static void print_peers(const cJSON *s) {
     static const char *const side[] = {"frames", "output"}, *const name[] = {"digitisers",
                                                                              "readers"};
     for (int i = 0; i < 2; i++) {
-        const cJSON *of = cJSON_GetObjectItemCaseSensitive(s, side[i]);
-        const cJSON *peers = cJSON_GetObjectItemCaseSensitive(of, "peers");
+        const cJSON *of = json_get(s, side[i]);
+        const cJSON *peers = json_get(of, "peers");
         printf("%-15s %.0f connected\n", name[i], number_of(peers, "connected"));
     }
-    const cJSON *blocks = cJSON_GetObjectItemCaseSensitive(s, "blocks"), *item;
-    cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(blocks, "clocks")) {
-        const cJSON *channels = cJSON_GetObjectItemCaseSensitive(item, "channels");
+    const cJSON *blocks = json_get(s, "blocks"), *item;
+    cJSON_ArrayForEach(item, json_get(blocks, "clocks")) {
+        const cJSON *channels = json_get(item, "channels");
         const cJSON *first = cJSON_GetArrayItem(channels, 0),
                     *last = cJSON_GetArrayItem(channels, 1);
         if (cJSON_IsNumber(first) && cJSON_IsNumber(last))
@@ -257,24 +251,24 @@ static void print_peers(const cJSON *s) {
 }
 
 static void print_heading(const cJSON *s) {
-    const cJSON *heading = cJSON_GetObjectItemCaseSensitive(s, "heading_deg");
-    const cJSON *nav = cJSON_GetObjectItemCaseSensitive(s, "navigation");
-    const bool led = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(nav, "used"));
+    const cJSON *heading = json_get(s, "heading_deg");
+    const cJSON *nav = json_get(s, "navigation");
+    const bool led = cJSON_IsTrue(json_get(nav, "used"));
     if (cJSON_IsNumber(heading))
         printf("heading         %.1f deg, from %s\n", heading->valuedouble,
-               led ? text_of(nav, "source") : "the configuration");
+               led ? json_text(nav, "source") : "the configuration");
     else
         printf("heading         not known%s\n", led ? ": navigation is silent" : "");
 }
 
 /* 3, 7-9 */
 static void print_mask(const cJSON *elements, const char *list, const char *by) {
-    const cJSON *of = cJSON_GetObjectItemCaseSensitive(elements, list), *range;
+    const cJSON *of = json_get(elements, list), *range;
     const char *between = " ";
     if (number_of(of, "count") <= 0)
         return;
     printf("  masked        %.0f %s:", number_of(of, "count"), by);
-    cJSON_ArrayForEach(range, cJSON_GetObjectItemCaseSensitive(of, "sensors")) {
+    cJSON_ArrayForEach(range, json_get(of, "sensors")) {
         const cJSON *first = cJSON_GetArrayItem(range, 0), *last = cJSON_GetArrayItem(range, 1);
         if (!cJSON_IsNumber(first) || !cJSON_IsNumber(last))
             continue;
@@ -287,44 +281,44 @@ static void print_mask(const cJSON *elements, const char *list, const char *by) 
 }
 
 static void print_status(const cJSON *answer, int count) {
-    const cJSON *s = cJSON_GetObjectItemCaseSensitive(answer, "status"), *item;
-    const cJSON *elements = cJSON_GetObjectItemCaseSensitive(s, "elements");
+    const cJSON *s = json_get(answer, "status"), *item;
+    const cJSON *elements = json_get(s, "elements");
     (void)count;
-    printf("health          %s\n", text_of(s, "health"));
-    cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(s, "conditions")) {
-        printf("  %-13s %s\n", text_of(item, "severity"), text_of(item, "text"));
+    printf("health          %s\n", json_text(s, "health"));
+    cJSON_ArrayForEach(item, json_get(s, "conditions")) {
+        printf("  %-13s %s\n", json_text(item, "severity"), json_text(item, "text"));
     }
-    printf("array           %s\n", text_of(s, "array"));
+    printf("array           %s\n", json_text(s, "array"));
     print_mask(elements, "masked_hand", "by hand");
     print_mask(elements, "masked_auto", "by their faults");
     print_heading(s);
     printf("sound speed     %g m/s\n", number_of(s, "sound_speed_mps"));
-    printf("backend         %s\nuptime          %.0f s\n", text_of(s, "backend"),
+    printf("backend         %s\nuptime          %.0f s\n", json_text(s, "backend"),
            number_of(s, "uptime_s"));
     print_losses(s);
     printf("load            %.0f %%\n", 100 * number_of(s, "load"));
     print_peers(s);
-    print_recording(cJSON_GetObjectItemCaseSensitive(s, "record"));
-    printf("configuration   %s\n", text_of(s, "config_version"));
+    print_recording(json_get(s, "record"));
+    printf("configuration   %s\n", json_text(s, "config_version"));
 }
 
 /* Prints what a restart would change. */
 static void print_file(const cJSON *answer) {
-    const cJSON *list = cJSON_GetObjectItemCaseSensitive(answer, "differences"), *item;
-    const cJSON *error = cJSON_GetObjectItemCaseSensitive(answer, "error");
+    const cJSON *list = json_get(answer, "differences"), *item;
+    const cJSON *error = json_get(answer, "error");
     if (error)
-        printf("  file          cannot be read: %s: %s\n", text_of(error, "where"),
-               text_of(error, "text"));
+        printf("  file          cannot be read: %s: %s\n", json_text(error, "where"),
+               json_text(error, "text"));
     cJSON_ArrayForEach(item, list) {
-        printf("  differs       %s is %s, %s in %s\n", text_of(item, "path"), text_of(item, "from"),
-               text_of(item, "to"), text_of(answer, "file"));
+        printf("  differs       %s is %s, %s in %s\n", json_text(item, "path"),
+               json_text(item, "from"), json_text(item, "to"), json_text(answer, "file"));
     }
 }
 
 static void print_version(const cJSON *answer, int count) {
     (void)count;
-    printf("sonard %s\nrun %s\nconfiguration %s\n", text_of(answer, "version"),
-           text_of(answer, "run"), text_of(answer, "config_version"));
+    printf("sonard %s\nrun %s\nconfiguration %s\n", json_text(answer, "version"),
+           json_text(answer, "run"), json_text(answer, "config_version"));
 }
 
 static void print_item(const cJSON *item) {
@@ -335,7 +329,7 @@ static void print_item(const cJSON *item) {
 
 /* Prints only the value of a single option, for scripts. */
 static void print_values(const cJSON *answer, int count) {
-    const cJSON *values = cJSON_GetObjectItemCaseSensitive(answer, "values"), *item;
+    const cJSON *values = json_get(answer, "values"), *item;
     const bool alone = count == 1 && values && values->child && !values->child->next;
     cJSON_ArrayForEach(item, values) {
         if (!alone)
@@ -351,9 +345,9 @@ static void print_nothing(const cJSON *answer, int count) {
 
 /* Also prints what the change does not affect: the file, or a heading from another source. */
 static void print_change(const cJSON *item) {
-    const char *path = text_of(item, "path"), *waits = text_of(item, "waits");
-    const char *file = text_of(item, "file");
-    printf("%s: %s in place of %s\n", path, text_of(item, "to"), text_of(item, "from"));
+    const char *path = json_text(item, "path"), *waits = json_text(item, "waits");
+    const char *file = json_text(item, "file");
+    printf("%s: %s in place of %s\n", path, json_text(item, "to"), json_text(item, "from"));
     if (*waits)
         printf("%s: it waits: %s\n", path, waits);
     if (*file)
@@ -363,14 +357,14 @@ static void print_change(const cJSON *item) {
 static void print_differences(const cJSON *answer, int count) {
     const cJSON *item;
     (void)count;
-    cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(answer, "differences")) {
-        if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(item, "changed")))
+    cJSON_ArrayForEach(item, json_get(answer, "differences")) {
+        if (cJSON_IsTrue(json_get(item, "changed")))
             print_change(item);
         else
-            printf("%s: stays %s, not %s: %s\n", text_of(item, "path"), text_of(item, "from"),
-                   text_of(item, "to"), text_of(item, "why"));
+            printf("%s: stays %s, not %s: %s\n", json_text(item, "path"), json_text(item, "from"),
+                   json_text(item, "to"), json_text(item, "why"));
     }
-    printf("configuration %s\n", text_of(answer, "config_version"));
+    printf("configuration %s\n", json_text(answer, "config_version"));
 }
 
 /* ---- the socket ------------------------------------------------------------------------------ */
@@ -447,14 +441,14 @@ static int follow_status(const line *to, const cJSON *answer) {
 
 /* True once the state of a recording that was started has been printed. */
 static bool tell_recording(const cJSON *is, double waited_s, double most_s, int *status) {
-    const char *why = text_of(is, "why_not"), *segment = text_of(is, "segment");
-    const bool no_samples = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(is, "waiting"));
+    const char *why = json_text(is, "why_not"), *segment = json_text(is, "segment");
+    const bool no_samples = cJSON_IsTrue(json_get(is, "waiting"));
     *status = EXIT_SUCCESS;
     if (*segment)
-        printf("recording to %s/%s\n", text_of(is, "directory"), segment);
+        printf("recording to %s/%s\n", json_text(is, "directory"), segment);
     else if (!*why && no_samples && waited_s > STATUS_S)
         printf("recording to %s as soon as samples arrive; there are none now\n",
-               text_of(is, "directory"));
+               json_text(is, "directory"));
     else if (!*why && waited_s < most_s)
         return false;
     else {
@@ -469,7 +463,7 @@ static int follow_record(const line *to, const cJSON *answer) {
     const int64_t began_ns = sonar_monotonic_ns();
     int status = EXIT_SUCCESS;
     cJSON *is = cJSON_Duplicate(answer, true);
-    if (!cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(answer, "record"))) {
+    if (!cJSON_IsTrue(json_get(answer, "record"))) {
         puts("recording has stopped");
         cJSON_Delete(is);
         return status;
@@ -524,8 +518,8 @@ static const struct verb *find_verb(const char *name) {
 
 static int report(const struct verb *verb, const line *to, const char *text, int count) {
     cJSON *answer = cJSON_Parse(text);
-    const bool ok = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(answer, "ok"));
-    const cJSON *error = cJSON_GetObjectItemCaseSensitive(answer, "error");
+    const bool ok = cJSON_IsTrue(json_get(answer, "ok"));
+    const cJSON *error = json_get(answer, "error");
     const bool json = to->options->json;
     int status = ok ? EXIT_SUCCESS : EXIT_REFUSED;
     if (json)
@@ -535,9 +529,9 @@ static int report(const struct verb *verb, const line *to, const char *text, int
     if (ok && !json && verb->follow)
         status = verb->follow(to, answer);
     if (!ok && !json)
-        fprintf(stderr, "sonarctl: %s%s%s\n", text_of(error, "where"),
-                *text_of(error, "where") ? ": " : "",
-                error ? text_of(error, "text") : "the answer is not from sonard");
+        fprintf(stderr, "sonarctl: %s%s%s\n", json_text(error, "where"),
+                *json_text(error, "where") ? ": " : "",
+                error ? json_text(error, "text") : "the answer is not from sonard");
     cJSON_Delete(answer);
     return status;
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/core.h"
+#include "json.h"
 #include "spectra.h"
 
 enum { MOST = 256, NAME = 64, RUN = 40, PIECE = 4096 };
@@ -37,32 +38,23 @@ struct export_beams {
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
-static const char *text_of(const cJSON *head, const char *name) {
-    const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(head, name));
-    return text ? text : "";
-}
-
-static double number_of(const cJSON *head, const char *name) {
-    return cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(head, name));
-}
-
 /* False: the header does not say what it has to, or the array has another size. */
 static bool read_head(const cJSON *from, uint64_t bytes, struct head *head) {
-    const cJSON *shape = cJSON_GetObjectItemCaseSensitive(from, "shape"), *beam;
+    const cJSON *shape = json_get(from, "shape"), *beam;
     const double rows = cJSON_GetNumberValue(cJSON_GetArrayItem(shape, 0)),
                  samples = cJSON_GetNumberValue(cJSON_GetArrayItem(shape, 1)),
-                 first = number_of(from, "sample_index");
-    *head = (struct head){.epoch = number_of(from, "epoch"), .fs_hz = number_of(from, "fs_hz")};
+                 first = json_number(from, "sample_index");
+    *head = (struct head){.epoch = json_number(from, "epoch"), .fs_hz = json_number(from, "fs_hz")};
     if (!(rows >= 1 && rows <= MOST && samples >= 1 && samples < 0x1p32 && fabs(first) < 0x1p53 &&
           head->fs_hz > 0 && 4 * rows * samples == (double)bytes))
         return false;
     head->beams = (size_t)rows, head->samples = (size_t)samples, head->first = (int64_t)first;
-    snprintf(head->run, sizeof head->run, "%s", text_of(from, "run"));
-    snprintf(head->unit, sizeof head->unit, "%s", text_of(from, "unit"));
+    snprintf(head->run, sizeof head->run, "%s", json_text(from, "run"));
+    snprintf(head->unit, sizeof head->unit, "%s", json_text(from, "unit"));
     size_t b = 0;
-    cJSON_ArrayForEach(beam, cJSON_GetObjectItemCaseSensitive(from, "beams")) {
+    cJSON_ArrayForEach(beam, json_get(from, "beams")) {
         if (b < head->beams)
-            snprintf(head->name[b++], NAME, "%s", text_of(beam, "name"));
+            snprintf(head->name[b++], NAME, "%s", json_text(beam, "name"));
     }
     return true;
 }

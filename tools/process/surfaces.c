@@ -2,6 +2,7 @@
 #include "surfaces.h"
 
 #include "core/core.h"
+#include "json.h"
 
 #ifdef SONAR_HAVE_HDF5
 #include <hdf5.h>
@@ -88,12 +89,12 @@ static bool make_columns(const surfaces *s, group *g, bool directed) {
 
 /* An axis of the header as the scale of dimension i of `power`. */
 static bool make_axis(const group *g, const cJSON *axis, int i) {
-    const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(axis, "name"));
-    const char *unit = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(axis, "unit"));
-    const char *about = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(axis, "reference"));
-    const cJSON *values = cJSON_GetObjectItemCaseSensitive(axis, "values"), *one;
-    const double start = cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(axis, "start"));
-    const double step = cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(axis, "step"));
+    const char *name = cJSON_GetStringValue(json_get(axis, "name"));
+    const char *unit = cJSON_GetStringValue(json_get(axis, "unit"));
+    const char *about = cJSON_GetStringValue(json_get(axis, "reference"));
+    const cJSON *values = json_get(axis, "values"), *one;
+    const double start = json_number(axis, "start");
+    const double step = json_number(axis, "step");
     double *at = sonar_alloc(g->shape[i], sizeof *at);
     if (!at || !name) {
         free(at);
@@ -132,11 +133,11 @@ static bool fill_group(const surfaces *s, group *g, const surfaces_row *row) {
                 H5DSattach_scale(g->power, g->column[TIME_S], 0) >= 0 && put_header(g, header);
     static const char *const told[] = {"topic", "unit", "bearing_reference", "bearing_kind"};
     for (size_t i = 0; i < sizeof told / sizeof *told && good; i++) {
-        const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(header, told[i]));
+        const char *text = cJSON_GetStringValue(json_get(header, told[i]));
         good = !text || put_text_attribute(g->power, told[i], text);
     }
     int i = 1;
-    cJSON_ArrayForEach(axis, cJSON_GetObjectItemCaseSensitive(header, "axes")) {
+    cJSON_ArrayForEach(axis, json_get(header, "axes")) {
         good = good && i < g->rank && make_axis(g, axis, i);
         i++;
     }
@@ -148,7 +149,7 @@ static int shape_of(const cJSON *header, hsize_t shape[DIMENSIONS_MOST]) {
     const cJSON *length;
     int rank = 1;
     shape[0] = 0;
-    cJSON_ArrayForEach(length, cJSON_GetObjectItemCaseSensitive(header, "shape")) {
+    cJSON_ArrayForEach(length, json_get(header, "shape")) {
         if (rank == DIMENSIONS_MOST)
             return 0;
         shape[rank++] = (hsize_t)length->valuedouble;
@@ -215,13 +216,9 @@ static void join_flags(const cJSON *header, char to[FLAGS_BYTES]) {
     const cJSON *flag;
     size_t at = 0;
     to[0] = '\0';
-    cJSON_ArrayForEach(flag, cJSON_GetObjectItemCaseSensitive(
-                                 header, "flags")) if (cJSON_IsString(flag) && at < FLAGS_BYTES)
+    cJSON_ArrayForEach(flag,
+                       json_get(header, "flags")) if (cJSON_IsString(flag) && at < FLAGS_BYTES)
         at += (size_t)snprintf(to + at, FLAGS_BYTES - at, "%s%s", at ? "," : "", flag->valuestring);
-}
-
-static double number_of(const cJSON *object, const char *name) {
-    return cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(object, name));
 }
 
 static bool has_shape(const group *g, const cJSON *header) {
@@ -245,11 +242,10 @@ sonar_code surfaces_add(surfaces *s, const surfaces_row *row, sonar_error *err) 
     memcpy(g->rows + at * g->count, row->data, g->count * sizeof *g->rows);
     g->number[TIME_S][at] = row->time_s;
     g->whole[UTC_NS][at] = row->utc_ns;
-    g->whole[SAMPLE_INDEX][at] = (int64_t)number_of(row->header, "sample_index");
-    g->whole[WINDOW][at] = (int64_t)number_of(row->header, "window");
-    g->number[HEADING_DEG][at] = number_of(row->header, "heading_deg");
-    g->number[MISSING][at] =
-        number_of(cJSON_GetObjectItemCaseSensitive(row->header, "missing_share"), "mean");
+    g->whole[SAMPLE_INDEX][at] = (int64_t)json_number(row->header, "sample_index");
+    g->whole[WINDOW][at] = (int64_t)json_number(row->header, "window");
+    g->number[HEADING_DEG][at] = json_number(row->header, "heading_deg");
+    g->number[MISSING][at] = json_number(json_get(row->header, "missing_share"), "mean");
     g->number[AZ_DEG][at] = row->az_deg;
     join_flags(row->header, g->flags[at]);
     return g->waiting < g->most || write_rows(s, g) ? SONAR_OK : fail(s, "write a spectrum", err);

@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "json.h"
 #include "net/udp.h"
 
 enum { TARGETS = 100 }; /* numbers that the sentence has: 00 to 99 */
@@ -35,39 +36,21 @@ struct watch_ttm {
 
 /* ---- headers --------------------------------------------------------------------------------- */
 
-static const cJSON *get(const cJSON *object, const char *name) {
-    return cJSON_GetObjectItemCaseSensitive(object, name);
-}
-
-static double number_of(const cJSON *object, const char *name) {
-    const cJSON *item = get(object, name);
-    return cJSON_IsNumber(item) && isfinite(item->valuedouble) ? item->valuedouble : NAN;
-}
-
-static const char *text_of(const cJSON *object, const char *name) {
-    const char *text = cJSON_GetStringValue(get(object, name));
-    return text ? text : "";
-}
-
-static bool is(const cJSON *object, const char *name, const char *word) {
-    return !strcmp(text_of(object, name), word);
-}
-
 /* NaN: it has none. */
 static double track_of(const cJSON *track) {
-    const double number = number_of(track, "number");
+    const double number = json_number(track, "number");
     return number >= 0 && number <= 0x1p53 && number == rint(number) ? number : NAN;
 }
 
 /* Distance from the array's reference point that a row of `detections` gives; NaN: none. */
 static double distance_of(const cJSON *header, const cJSON *row) {
-    const double range_m = number_of(row, "range_m"), az_deg = number_of(row, "az_deg");
+    const double range_m = json_number(row, "range_m"), az_deg = json_number(row, "az_deg");
     double distance_m = NAN;
-    if (!cJSON_IsFalse(get(row, "range_unresolved")))
+    if (!cJSON_IsFalse(json_get(row, "range_unresolved")))
         return NAN;
-    if (is(header, "range_reference", "radial"))
+    if (json_is(header, "range_reference", "radial"))
         distance_m = range_m;
-    if (is(header, "range_reference", "abeam")) /* from the axis of a line */
+    if (json_is(header, "range_reference", "abeam")) /* from the axis of a line */
         distance_m = range_m / sin(az_deg * SONAR_RADIANS);
     return distance_m > 0 && distance_m <= FARTHEST_M ? distance_m : NAN;
 }
@@ -75,13 +58,13 @@ static double distance_of(const cJSON *header, const cJSON *row) {
 /* Of a track's contact in the window of the header of `tracks`. */
 static double range_of(const watch_ttm *t, const cJSON *header, const cJSON *track) {
     const cJSON *row, *from = t->detections;
-    const double contact = number_of(track, "contact");
+    const double contact = json_number(track, "contact");
     double distance_m = NAN;
-    if (number_of(from, "window") != number_of(header, "window") ||
-        strcmp(text_of(from, "run"), text_of(header, "run")) != 0)
+    if (json_number(from, "window") != json_number(header, "window") ||
+        strcmp(json_text(from, "run"), json_text(header, "run")) != 0)
         return NAN;
-    cJSON_ArrayForEach(row, get(from, "detections")) {
-        if (isnan(distance_m) && number_of(row, "contact") == contact)
+    cJSON_ArrayForEach(row, json_get(from, "detections")) {
+        if (isnan(distance_m) && json_number(row, "contact") == contact)
             distance_m = distance_of(from, row);
     }
     return distance_m;
@@ -90,11 +73,11 @@ static double range_of(const watch_ttm *t, const cJSON *header, const cJSON *tra
 /* "T": true; "R": from the bow; NULL: the bearing is neither. *deg: the bearing. */
 static const char *bearing_of(const watch_ttm *t, const cJSON *header, const cJSON *track,
                               double *deg) {
-    *deg = number_of(cJSON_GetArrayItem(get(track, "bearings"), 0), "bearing_deg");
-    if (is(header, "bearing_reference", "true"))
+    *deg = json_number(cJSON_GetArrayItem(json_get(track, "bearings"), 0), "bearing_deg");
+    if (json_is(header, "bearing_reference", "true"))
         return "T";
     *deg += t->spec.bow_deg;
-    return is(header, "bearing_reference", "array") && !t->spec.towed ? "R" : NULL;
+    return json_is(header, "bearing_reference", "array") && !t->spec.towed ? "R" : NULL;
 }
 
 /* ---- sentences ------------------------------------------------------------------------------- */
@@ -166,7 +149,7 @@ static void tell_side(watch_ttm *t, double track) {
 static void take_place(watch_ttm *t, const cJSON *header, const cJSON *track, int64_t utc_ns,
                        char status) {
     const double number = track_of(track), distance_m = range_of(t, header, track);
-    const int bearings = cJSON_GetArraySize(get(track, "bearings"));
+    const int bearings = cJSON_GetArraySize(json_get(track, "bearings"));
     double deg;
     const char *reference = bearing_of(t, header, track, &deg);
     if (isnan(distance_m) || isnan(deg) || !reference)
@@ -195,16 +178,16 @@ static void take_track(watch_ttm *t, const cJSON *header, const cJSON *track, in
     if (isnan(number))
         return;
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-        if (is(track, "state", table[i].state))
+        if (json_is(track, "state", table[i].state))
             take_place(t, header, track, utc_ns, table[i].status);
     target *of = find(t, number);
-    if (of && is(track, "state", "lost"))
+    if (of && json_is(track, "state", "lost"))
         end_target(t, of);
 }
 
 static bool is_listed(const cJSON *header, double number) {
     const cJSON *track;
-    cJSON_ArrayForEach(track, get(header, "tracks")) {
+    cJSON_ArrayForEach(track, json_get(header, "tracks")) {
         if (track_of(track) == number)
             return true;
     }
@@ -214,17 +197,18 @@ static bool is_listed(const cJSON *header, double number) {
 /* Numbers of another run may be of other contacts, and the last message of a track can be missed.
  */
 static void end_others(watch_ttm *t, const cJSON *header) {
-    const bool other_run = strcmp(t->run, text_of(header, "run")) != 0;
+    const bool other_run = strcmp(t->run, json_text(header, "run")) != 0;
     for (size_t i = 0; i < TARGETS; i++)
         if (other_run || !is_listed(header, t->target[i].track))
             end_target(t, &t->target[i]);
-    snprintf(t->run, sizeof t->run, "%s", text_of(header, "run"));
+    snprintf(t->run, sizeof t->run, "%s", json_text(header, "run"));
 }
 
 void watch_ttm_tracks(watch_ttm *t, const cJSON *header, int64_t middle_utc_ns) {
     const cJSON *track;
     end_others(t, header);
-    cJSON_ArrayForEach(track, get(header, "tracks")) take_track(t, header, track, middle_utc_ns);
+    cJSON_ArrayForEach(track, json_get(header, "tracks"))
+        take_track(t, header, track, middle_utc_ns);
 }
 
 void watch_ttm_detections(watch_ttm *t, cJSON *header) {
