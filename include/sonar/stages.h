@@ -303,7 +303,7 @@ typedef enum sonar_mvdr_solver {
 
 /* clang-format off */
 /* The rules of diagonal loading, one row each: constant, word of mvdr.loading.rule, the usual eps
- * (0: it has to be given). The row and its case in mvdr_delta_by_rule (mvdr_jacobi/loading.h) are a
+ * (0: it has to be given). The row and its case in mvdr_delta_by_rule (mvdr_jacobi/rules/loading.h) are a
  * rule; docs/mvdr-inside.md says what else belongs to a new one. */
 #define SONAR_LOADING_RULES(ROW, AND) \
     ROW(SONAR_LOADING_NOISE,    "noise",    1)    AND /* eps times the noise power estimated from the eigenvalues */ \
