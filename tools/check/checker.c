@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/core.h"
+#include "json.h"
 
 enum { SOURCES_MOST = 16, TRUTHS_MOST = 4096, ERRORS_MOST = 4096, NAME_BYTES = 11 };
 
@@ -55,11 +56,6 @@ struct checker {
     double next_seq;
 };
 
-static double number(const cJSON *object, const char *key) {
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
-    return cJSON_IsNumber(item) ? item->valuedouble : NAN;
-}
-
 /* The truth is in the array frame; a line measures angles from its axis. */
 static double fold(const checker *check, double az_deg, double depression_deg) {
     const sonar_scan *scan = &check->config->cbf_scan;
@@ -85,7 +81,7 @@ static double beam_width(const checker *check, double az_deg) {
 void checker_take_truth(checker *check, const cJSON *head) {
     truth *t = &check->history[check->truths++ % TRUTHS_MOST];
     const cJSON *item;
-    *t = (truth){.sample = number(head, "sample_index")};
+    *t = (truth){.sample = json_number(head, "sample_index")};
     cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(head, "sources")) {
         if (t->sources == SOURCES_MOST)
             break;
@@ -93,8 +89,9 @@ void checker_take_truth(checker *check, const cJSON *head) {
         source *s = &check->source[t->sources];
         const char *given = cJSON_IsString(name) ? name->valuestring : "?";
         sonar_text_clean(given, strlen(given), s->name, sizeof s->name);
-        t->az_deg[t->sources] = fold(check, number(item, "az_deg"), number(item, "depression_deg"));
-        t->range_m[t->sources] = number(item, "range_m");
+        t->az_deg[t->sources] =
+            fold(check, json_number(item, "az_deg"), json_number(item, "depression_deg"));
+        t->range_m[t->sources] = json_number(item, "range_m");
         s->near = isfinite(t->range_m[t->sources]);
         t->sources++;
     }
@@ -131,9 +128,9 @@ static const cJSON *nearest(const checker *check, const cJSON *list, const char 
         const cJSON *from = cJSON_GetObjectItemCaseSensitive(item, "source");
         if (!cJSON_IsString(from) || strcmp(from->valuestring, method) != 0)
             continue;
-        if (with_range && !isfinite(number(item, "range_m")))
+        if (with_range && !isfinite(json_number(item, "range_m")))
             continue;
-        double d = fabs(difference(check, number(item, "az_deg"), az_deg));
+        double d = fabs(difference(check, json_number(item, "az_deg"), az_deg));
         if (d < distance) {
             distance = d;
             best = item;
@@ -163,9 +160,9 @@ static size_t peaks_around(const checker *check, const cJSON *list, double az_de
     size_t count = 0;
     cJSON_ArrayForEach(item, list) {
         const cJSON *from = cJSON_GetObjectItemCaseSensitive(item, "source");
-        count +=
-            cJSON_IsString(from) && strcmp(from->valuestring, "cbf") == 0 &&
-            fabs(difference(check, number(item, "az_deg"), az_deg)) < beam_width(check, az_deg);
+        count += cJSON_IsString(from) && strcmp(from->valuestring, "cbf") == 0 &&
+                 fabs(difference(check, json_number(item, "az_deg"), az_deg)) <
+                     beam_width(check, az_deg);
     }
     return count;
 }
@@ -181,10 +178,11 @@ static void judge_cbf(checker *check, const cJSON *list, const truth *t) {
         const cJSON *hit = nearest(check, list, "cbf", t->az_deg[i], s->near);
         if (!hit)
             continue;
-        double az = number(hit, "az_deg");
+        double az = json_number(hit, "az_deg");
         note(&s->cbf, az, difference(check, az, t->az_deg[i]));
         if (s->near)
-            note(&s->range, number(hit, "range_m"), number(hit, "range_m") / t->range_m[i] - 1);
+            note(&s->range, json_number(hit, "range_m"),
+                 json_number(hit, "range_m") / t->range_m[i] - 1);
     }
 }
 
@@ -193,13 +191,13 @@ static void judge_mvdr(checker *check, const cJSON *list, const truth *t) {
         source *s = &check->source[i];
         const cJSON *hit = s->near ? NULL : nearest(check, list, "mvdr", t->az_deg[i], false);
         if (hit)
-            note(&s->mvdr, number(hit, "az_deg"),
-                 difference(check, number(hit, "az_deg"), t->az_deg[i]));
+            note(&s->mvdr, json_number(hit, "az_deg"),
+                 difference(check, json_number(hit, "az_deg"), t->az_deg[i]));
     }
 }
 
 void checker_take_detections(checker *check, const cJSON *head) {
-    double first = number(head, "sample_index"), seq = number(head, "seq");
+    double first = json_number(head, "sample_index"), seq = json_number(head, "seq");
     if (isnan(check->first_sample))
         check->first_sample = first;
     else if (seq > check->next_seq)
@@ -214,7 +212,7 @@ void checker_take_detections(checker *check, const cJSON *head) {
         return;
     check->windows++;
     judge_cbf(check, list, &t);
-    double middle = (number(mvdr, "first_sample") + number(mvdr, "last_sample")) / 2;
+    double middle = (json_number(mvdr, "first_sample") + json_number(mvdr, "last_sample")) / 2;
     if (isfinite(middle) && truth_at(check, middle, &t))
         judge_mvdr(check, list, &t);
 }

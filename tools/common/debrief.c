@@ -30,7 +30,7 @@ static void put_name(FILE *to, const char *name) {
 }
 
 static void put_bearing(FILE *to, const cJSON *bearing) {
-    const double deg = json_number(bearing, "bearing_deg");
+    const double deg = json_finite(bearing, "bearing_deg");
     if (isnan(deg))
         fputs(" NULL", to);
     else
@@ -43,14 +43,14 @@ static bool has_line(const cJSON *header, int64_t middle_utc_ns, const cJSON *tr
     const cJSON *first = cJSON_GetArrayItem(json_get(track, "bearings"), 0);
     return json_is(track, "state", "confirmed") && cJSON_IsNumber(json_get(track, "contact")) &&
            middle_utc_ns > 0 && json_is(header, "bearing_reference", "true") && number >= 0 &&
-           number <= 0x1p53 && number == rint(number) && !isnan(json_number(first, "bearing_deg"));
+           number <= 0x1p53 && number == rint(number) && !isnan(json_finite(first, "bearing_deg"));
 }
 
 void debrief_put(FILE *to, const cJSON *header, int64_t middle_utc_ns, const cJSON *track) {
     const char *host = cJSON_GetStringValue(json_get(header, "array"));
     const cJSON *bearings = json_get(track, "bearings"), *first = cJSON_GetArrayItem(bearings, 0);
-    const double number = json_number(track, "number"),
-                 sigma_deg = json_number(first, "bearing_sigma_deg");
+    const double number = json_finite(track, "number"),
+                 sigma_deg = json_finite(first, "bearing_sigma_deg");
     if (!has_line(header, middle_utc_ns, track, number))
         return;
     fputs(";SENSOR2: ", to);

@@ -12,10 +12,15 @@ static inline const cJSON *json_get(const cJSON *object, const char *name) {
     return cJSON_GetObjectItemCaseSensitive(object, name);
 }
 
-/* NaN if there is no finite number of this name. */
+/* NaN if there is no number of this name. */
 static inline double json_number(const cJSON *object, const char *name) {
-    const cJSON *item = json_get(object, name);
-    return cJSON_IsNumber(item) && isfinite(item->valuedouble) ? item->valuedouble : NAN;
+    return cJSON_GetNumberValue(json_get(object, name));
+}
+
+/* NaN if there is no finite number of this name. */
+static inline double json_finite(const cJSON *object, const char *name) {
+    const double number = json_number(object, name);
+    return isfinite(number) ? number : NAN;
 }
 
 /* "" if there is no text of this name. Valid as long as the object. */

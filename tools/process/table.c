@@ -13,6 +13,7 @@
 #include "clock.h"
 #include "core/core.h"
 #include "debrief.h"
+#include "json.h"
 
 enum { CSV, JSON, REP, FILES };
 
@@ -53,17 +54,13 @@ struct table {
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-static const cJSON *get(const cJSON *object, const char *name) {
-    return cJSON_GetObjectItemCaseSensitive(object, name);
-}
-
 static const cJSON *find(const cJSON *row, const char *name) {
     static const char mirror[] = "mirror_";
-    const cJSON *item = get(row, name);
+    const cJSON *item = json_get(row, name);
     const bool second = strncmp(name, mirror, sizeof mirror - 1) == 0;
     return item ? item
-                : get(cJSON_GetArrayItem(get(row, "bearings"), second),
-                      second ? name + sizeof mirror - 1 : name);
+                : json_get(cJSON_GetArrayItem(json_get(row, "bearings"), second),
+                           second ? name + sizeof mirror - 1 : name);
 }
 
 /* What is null or not there is empty. Words are names of the protocol: no quotes are needed. */
@@ -88,7 +85,7 @@ static void put_cell(FILE *to, const table_window *window, const char *utc, cons
     else if (!strcmp(name, "time_s"))
         fprintf(to, "%.6f", window->time_s);
     else if (!strcmp(name, "bearing_reference"))
-        put_value(to, get(window->header, name));
+        put_value(to, json_get(window->header, name));
     else
         put_value(to, find(row, name));
 }
@@ -103,7 +100,7 @@ static void put_row(const table *t, const table_window *window, const char *utc,
 
 /* The row as it was published, behind the window's members. */
 static bool put_object(FILE *to, const table_window *window, const char *utc, const cJSON *row) {
-    const char *reference = cJSON_GetStringValue(get(window->header, "bearing_reference"));
+    const char *reference = cJSON_GetStringValue(json_get(window->header, "bearing_reference"));
     const char *quote = *utc ? "\"" : "";
     char *text = cJSON_PrintUnformatted(row);
     if (!text)
@@ -131,7 +128,7 @@ sonar_code table_add(table *t, const table_window *window, sonar_error *err) {
     bool good = true;
     if (window->utc_ns)
         sim_utc_format(window->utc_ns, utc, sizeof utc);
-    cJSON_ArrayForEach(row, get(window->header, t->kind->list)) {
+    cJSON_ArrayForEach(row, json_get(window->header, t->kind->list)) {
         put_row(t, window, utc, row);
         fputs(t->count ? ",\n" : "[\n", t->file[JSON]);
         good = put_object(t->file[JSON], window, utc, row) && good;

@@ -8,6 +8,7 @@
 #include <zmq.h>
 
 #include "core/core.h"
+#include "json.h"
 #include "net/net.h"
 #include "output/output.h"
 
@@ -118,11 +119,6 @@ void sim_feedback_destroy(sim_feedback *feedback) {
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
-static double number(const cJSON *object, const char *key) {
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
-    return cJSON_IsNumber(item) ? item->valuedouble : NAN;
-}
-
 static bool is_repeat(const cJSON *head) {
     const cJSON *flag;
     cJSON_ArrayForEach(flag, cJSON_GetObjectItemCaseSensitive(head, "flags")) {
@@ -138,20 +134,20 @@ static bool is_repeat(const cJSON *head) {
 static void take_status(sim_feedback *f, const cJSON *head, uint64_t sent) {
     const cJSON *w = cJSON_GetObjectItemCaseSensitive(head, "windows");
     const cJSON *dropped = cJSON_GetObjectItemCaseSensitive(w, "dropped");
-    double taken = number(w, "taken");
+    double taken = json_number(w, "taken");
     f->heard = true;
     if (is_repeat(head))
         return;
-    bool idle = number(w, "offered") == taken + number(dropped, "overload") &&
-                taken == number(w, "processed") + number(w, "failed");
+    bool idle = json_number(w, "offered") == taken + json_number(dropped, "overload") &&
+                taken == json_number(w, "processed") + json_number(w, "failed");
     if (idle && f->idle)
         sim_credit_settle(&f->credit, sent);
     f->idle = idle;
 }
 
 static void take_window(sim_feedback *f, const cJSON *head) {
-    double first = number(head, "sample_index");
-    if (number(head, "epoch") == f->epoch && first >= 0 && first < 0x1p63)
+    double first = json_number(head, "sample_index");
+    if (json_number(head, "epoch") == f->epoch && first >= 0 && first < 0x1p63)
         sim_credit_note(&f->credit, (uint64_t)first);
     f->idle = false;
 }

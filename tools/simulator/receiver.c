@@ -8,6 +8,7 @@
 #include <zmq.h>
 
 #include "core/core.h"
+#include "json.h"
 #include "net/net.h"
 #include "output/output.h"
 
@@ -94,15 +95,10 @@ static cJSON *await_status(const sim_receiver *r, int timeout_ms,
     return head;
 }
 
-static double number(const cJSON *object, const char *key) {
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
-    return cJSON_IsNumber(item) ? item->valuedouble : NAN;
-}
-
 static sonar_code compare(const sim_receiver *r, const cJSON *head, const char *name,
                           sonar_error *err) {
     const sonar_config *c = r->config;
-    const double fs_hz = number(head, "fs_hz");
+    const double fs_hz = json_number(head, "fs_hz");
     const cJSON *array = cJSON_GetObjectItemCaseSensitive(head, "array");
     const bool same = cJSON_IsString(array) && !strcmp(array->valuestring, c->array_name);
     if (same && fabs(fs_hz - c->fs_hz) <= RATE_TOLERANCE * c->fs_hz)
@@ -150,7 +146,8 @@ sonar_code sim_receiver_check(const sim_receiver *r, const char *tool, const cha
         fprintf(stderr,
                 "%s: sending to sonard of the array '%s' at %s, up for %.0f s, %.0f frames so "
                 "far\n",
-                tool, name, endpoint, number(head, "uptime_s"), number(frames, "received"));
+                tool, name, endpoint, json_number(head, "uptime_s"),
+                json_number(frames, "received"));
     cJSON_Delete(head);
     return code;
 }

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "clock.h"
+#include "json.h"
 #include "ranks/cluster.h"
 #include "recording_hdf5.h"
 #include "core/core.h"
@@ -74,18 +75,8 @@ static cJSON *parse_json_file(const char *path, sonar_error *err) {
     return json;
 }
 
-static double json_number(const cJSON *json, const char *key) {
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(json, key);
-    return cJSON_IsNumber(item) ? item->valuedouble : NAN;
-}
-
 static bool is_count(double number, double most) {
     return number >= 1 && number <= most && number == floor(number);
-}
-
-static const char *json_text(const cJSON *json, const char *key) {
-    const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, key));
-    return text ? text : "";
 }
 
 /* Advances *text past `word` if it begins with it. */

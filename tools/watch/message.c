@@ -9,19 +9,11 @@
 #include <time.h>
 
 #include "core/core.h"
+#include "json.h"
 #include "manifold/bearings.h"
 
-static const cJSON *get(const cJSON *object, const char *name) {
-    return cJSON_GetObjectItemCaseSensitive(object, name);
-}
-
-static double number(const cJSON *object, const char *name) {
-    const cJSON *item = get(object, name);
-    return cJSON_IsNumber(item) ? item->valuedouble : NAN;
-}
-
 static void text(const cJSON *object, const char *name, char *to, size_t bytes) {
-    const cJSON *item = get(object, name);
+    const cJSON *item = json_get(object, name);
     const char *from = cJSON_IsString(item) ? item->valuestring : "";
     sonar_text_clean(from, strlen(from), to, bytes);
 }
@@ -29,7 +21,7 @@ static void text(const cJSON *object, const char *name, char *to, size_t bytes) 
 static void read_flags(const cJSON *root, watch_message *message) {
     const cJSON *flag;
     size_t used = 0;
-    cJSON_ArrayForEach(flag, get(root, "flags")) {
+    cJSON_ArrayForEach(flag, json_get(root, "flags")) {
         if (!cJSON_IsString(flag) || used + 2 > sizeof message->flags)
             continue;
         if (used)
@@ -45,10 +37,10 @@ static void read_bearings(const cJSON *root, watch_message *message) {
     text(root, "bearing_kind", kind, sizeof kind);
     message->is_true = strcmp(reference, "true") == 0;
     message->cone = strcmp(kind, "cone") == 0;
-    message->ambiguous = cJSON_IsTrue(get(root, "ambiguous"));
-    message->heading_deg = number(root, "heading_deg");
-    message->axis_az_deg = number(root, "axis_az_deg");
-    message->axis_depression_deg = number(root, "axis_depression_deg");
+    message->ambiguous = cJSON_IsTrue(json_get(root, "ambiguous"));
+    message->heading_deg = json_number(root, "heading_deg");
+    message->axis_az_deg = json_number(root, "axis_az_deg");
+    message->axis_depression_deg = json_number(root, "axis_depression_deg");
 }
 
 int watch_true_bearings(const watch_message *message, double x, double bearing_deg[2]) {
@@ -71,7 +63,7 @@ int watch_true_bearings(const watch_message *message, double x, double bearing_d
 
 /* Number of points of the last axis: the number of its values, or the last entry of shape. */
 static size_t read_axis(const cJSON *root, watch_message *message) {
-    const cJSON *axes = get(root, "axes"), *shape = get(root, "shape");
+    const cJSON *axes = json_get(root, "axes"), *shape = json_get(root, "shape");
     const int rank = cJSON_GetArraySize(axes);
     const cJSON *axis = cJSON_GetArrayItem(axes, rank - 1);
     const cJSON *last = cJSON_GetArrayItem(shape, cJSON_GetArraySize(shape) - 1);
@@ -81,13 +73,13 @@ static size_t read_axis(const cJSON *root, watch_message *message) {
     text(axis, "unit", message->axis_unit, sizeof message->axis_unit);
     if (rank > 1)
         text(cJSON_GetArrayItem(axes, rank - 2), "name", message->over, sizeof message->over);
-    const cJSON *value, *values = get(axis, "values");
+    const cJSON *value, *values = json_get(axis, "values");
     cJSON_ArrayForEach(value, values) {
         if (count == most || !cJSON_IsNumber(value) || !isfinite(value->valuedouble))
             break;
         message->x[count++] = value->valuedouble;
     }
-    double start = number(axis, "start"), step = number(axis, "step");
+    double start = json_number(axis, "start"), step = json_number(axis, "step");
     for (; !values && isfinite(start) && isfinite(step) && count < most; count++)
         message->x[count] = start + step * (double)count;
     return count == most ? count : 0;
@@ -111,8 +103,8 @@ static void read_powers(const void *body, size_t bytes, watch_message *message) 
 /* Only powers and shares can be shown; positions and time series cannot. */
 static bool is_shown(const cJSON *root) {
     static const char *const others[] = {"m", "uPa", "counts"};
-    const char *dtype = cJSON_GetStringValue(get(root, "dtype")),
-               *unit = cJSON_GetStringValue(get(root, "unit"));
+    const char *dtype = cJSON_GetStringValue(json_get(root, "dtype")),
+               *unit = cJSON_GetStringValue(json_get(root, "unit"));
     bool power = dtype && !strcmp(dtype, "<f4");
     for (size_t i = 0; unit && i < sizeof others / sizeof *others; i++)
         power = power && strcmp(unit, others[i]) != 0;
@@ -141,16 +133,16 @@ static void read_row(const cJSON *item, watch_detection *d) {
     text(item, "side", d->side, sizeof d->side);
     if (strcmp(d->side, "unknown") == 0)
         d->side[0] = '\0';
-    d->bearing_deg = number(item, "bearing_deg");
-    d->mirror_deg = number(item, "mirror_deg");
-    d->sigma_deg = number(item, "bearing_sigma_deg");
-    d->az_deg = number(item, "az_deg");
-    d->level_db = number(item, "level_db");
-    d->snr_db = number(item, "snr_db");
-    d->range_m = number(item, "range_m");
-    d->range_unresolved = cJSON_IsTrue(get(item, "range_unresolved"));
-    d->possible_image = cJSON_IsTrue(get(item, "possible_image"));
-    d->contact = number(item, "contact");
+    d->bearing_deg = json_number(item, "bearing_deg");
+    d->mirror_deg = json_number(item, "mirror_deg");
+    d->sigma_deg = json_number(item, "bearing_sigma_deg");
+    d->az_deg = json_number(item, "az_deg");
+    d->level_db = json_number(item, "level_db");
+    d->snr_db = json_number(item, "snr_db");
+    d->range_m = json_number(item, "range_m");
+    d->range_unresolved = cJSON_IsTrue(json_get(item, "range_unresolved"));
+    d->possible_image = cJSON_IsTrue(json_get(item, "possible_image"));
+    d->contact = json_number(item, "contact");
 }
 
 static watch_detection *contact_of(watch_message *message, double contact) {
@@ -172,7 +164,7 @@ static void add_row(watch_detection *to, const watch_detection *row) {
 
 static void read_detections(const cJSON *root, watch_message *message) {
     const cJSON *item;
-    cJSON_ArrayForEach(item, get(root, "detections")) {
+    cJSON_ArrayForEach(item, json_get(root, "detections")) {
         watch_detection row;
         read_row(item, &row);
         watch_detection *of = contact_of(message, row.contact);
@@ -187,27 +179,27 @@ static void read_track(const cJSON *item, watch_track *t) {
     const cJSON *bearing;
     memset(t, 0, sizeof *t);
     text(item, "state", t->state, sizeof t->state);
-    t->number = number(item, "number");
-    t->existence = number(item, "existence");
-    t->az_deg = number(item, "az_deg");
-    t->snr_db = number(item, "snr_db");
-    t->unheard_s = number(item, "unheard_s");
-    cJSON_ArrayForEach(bearing, get(item, "bearings")) {
+    t->number = json_number(item, "number");
+    t->existence = json_number(item, "existence");
+    t->az_deg = json_number(item, "az_deg");
+    t->snr_db = json_number(item, "snr_db");
+    t->unheard_s = json_number(item, "unheard_s");
+    cJSON_ArrayForEach(bearing, json_get(item, "bearings")) {
         if (t->bearings == 2)
             break;
         const size_t i = t->bearings++;
-        t->bearing[i].deg = number(bearing, "bearing_deg");
-        t->bearing[i].sigma_deg = number(bearing, "bearing_sigma_deg");
-        t->bearing[i].rate_dpm = number(bearing, "rate_deg_per_min");
-        t->bearing[i].rate_sigma_dpm = number(bearing, "rate_sigma_deg_per_min");
-        t->bearing[i].probability = number(bearing, "probability");
+        t->bearing[i].deg = json_number(bearing, "bearing_deg");
+        t->bearing[i].sigma_deg = json_number(bearing, "bearing_sigma_deg");
+        t->bearing[i].rate_dpm = json_number(bearing, "rate_deg_per_min");
+        t->bearing[i].rate_sigma_dpm = json_number(bearing, "rate_sigma_deg_per_min");
+        t->bearing[i].probability = json_number(bearing, "probability");
         text(bearing, "side", t->bearing[i].side, sizeof t->bearing[i].side);
     }
 }
 
 static void read_tracks(const cJSON *root, watch_message *message) {
     const cJSON *item;
-    cJSON_ArrayForEach(item, get(root, "tracks")) if (message->tracks < WATCH_TRACKS_MOST)
+    cJSON_ArrayForEach(item, json_get(root, "tracks")) if (message->tracks < WATCH_TRACKS_MOST)
         read_track(item, &message->track[message->tracks++]);
 }
 
@@ -232,23 +224,24 @@ static double sum_causes(const cJSON *causes, char *names, size_t bytes) {
 static void read_status(const cJSON *root, watch_status *status) {
     text(root, "health", status->health, sizeof status->health);
     text(root, "text", status->text, sizeof status->text);
-    const cJSON *frames = get(root, "frames"), *windows = get(root, "windows");
+    const cJSON *frames = json_get(root, "frames"), *windows = json_get(root, "windows");
     char unnamed[64] = "";
-    status->received = number(frames, "received");
-    status->dropped = sum_causes(get(frames, "dropped"), status->losses, sizeof status->losses);
-    status->windows_lost = sum_causes(get(windows, "dropped"), unnamed, sizeof unnamed);
-    status->p99_us = number(get(root, "latency"), "p99_us");
+    status->received = json_number(frames, "received");
+    status->dropped =
+        sum_causes(json_get(frames, "dropped"), status->losses, sizeof status->losses);
+    status->windows_lost = sum_causes(json_get(windows, "dropped"), unnamed, sizeof unnamed);
+    status->p99_us = json_number(json_get(root, "latency"), "p99_us");
 }
 
 static void read_figures(const cJSON *root, watch_message *message) {
-    message->seq = number(root, "seq");
-    message->window = number(root, "window");
-    message->utc_ns = number(root, "utc_ns");
-    message->latency_us = number(root, "latency_us");
-    message->epoch = number(root, "epoch");
-    message->sample_index = number(root, "sample_index");
-    message->window_length = number(root, "window_length");
-    message->fs_hz = number(root, "fs_hz");
+    message->seq = json_number(root, "seq");
+    message->window = json_number(root, "window");
+    message->utc_ns = json_number(root, "utc_ns");
+    message->latency_us = json_number(root, "latency_us");
+    message->epoch = json_number(root, "epoch");
+    message->sample_index = json_number(root, "sample_index");
+    message->window_length = json_number(root, "window_length");
+    message->fs_hz = json_number(root, "fs_hz");
 }
 
 bool watch_message_read(const char *header, size_t header_bytes, const void *body,

@@ -38,13 +38,13 @@ struct watch_ttm {
 
 /* NaN: it has none. */
 static double track_of(const cJSON *track) {
-    const double number = json_number(track, "number");
+    const double number = json_finite(track, "number");
     return number >= 0 && number <= 0x1p53 && number == rint(number) ? number : NAN;
 }
 
 /* Distance from the array's reference point that a row of `detections` gives; NaN: none. */
 static double distance_of(const cJSON *header, const cJSON *row) {
-    const double range_m = json_number(row, "range_m"), az_deg = json_number(row, "az_deg");
+    const double range_m = json_finite(row, "range_m"), az_deg = json_finite(row, "az_deg");
     double distance_m = NAN;
     if (!cJSON_IsFalse(json_get(row, "range_unresolved")))
         return NAN;
@@ -58,13 +58,13 @@ static double distance_of(const cJSON *header, const cJSON *row) {
 /* Of a track's contact in the window of the header of `tracks`. */
 static double range_of(const watch_ttm *t, const cJSON *header, const cJSON *track) {
     const cJSON *row, *from = t->detections;
-    const double contact = json_number(track, "contact");
+    const double contact = json_finite(track, "contact");
     double distance_m = NAN;
-    if (json_number(from, "window") != json_number(header, "window") ||
+    if (json_finite(from, "window") != json_finite(header, "window") ||
         strcmp(json_text(from, "run"), json_text(header, "run")) != 0)
         return NAN;
     cJSON_ArrayForEach(row, json_get(from, "detections")) {
-        if (isnan(distance_m) && json_number(row, "contact") == contact)
+        if (isnan(distance_m) && json_finite(row, "contact") == contact)
             distance_m = distance_of(from, row);
     }
     return distance_m;
@@ -73,7 +73,7 @@ static double range_of(const watch_ttm *t, const cJSON *header, const cJSON *tra
 /* "T": true; "R": from the bow; NULL: the bearing is neither. *deg: the bearing. */
 static const char *bearing_of(const watch_ttm *t, const cJSON *header, const cJSON *track,
                               double *deg) {
-    *deg = json_number(cJSON_GetArrayItem(json_get(track, "bearings"), 0), "bearing_deg");
+    *deg = json_finite(cJSON_GetArrayItem(json_get(track, "bearings"), 0), "bearing_deg");
     if (json_is(header, "bearing_reference", "true"))
         return "T";
     *deg += t->spec.bow_deg;
