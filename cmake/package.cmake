@@ -91,22 +91,18 @@ set(CPACK_DEBIAN_CUDA_PACKAGE_SECTION contrib/science)
 set(CPACK_DEBIAN_CUDA_PACKAGE_SUGGESTS "libcublas-${CUDAToolkit_VERSION_MAJOR}-${CUDAToolkit_VERSION_MINOR}")
 if(TARGET sonar_cuda)
   string(REGEX MATCH "^[0-9]+" cuda_major ${CMAKE_CUDA_COMPILER_VERSION})
-  foreach(library cufft cusolver)
-    set(${library})
-    foreach(minor RANGE 0 3)
-      list(APPEND ${library} "lib${library}-${cuda_major}-${minor}")
-    endforeach()
-    list(JOIN ${library} " | " ${library})
+  set(cufft)
+  foreach(minor RANGE 0 3)
+    list(APPEND cufft "libcufft-${cuda_major}-${minor}")
   endforeach()
+  list(JOIN cufft " | " cufft)
   set(CPACK_DEBIAN_CUDA_PACKAGE_SHLIBDEPS OFF)
   set(CPACK_DEBIAN_CUDA_PACKAGE_DEPENDS "sonard ${same}, libc6 (>= 2.34), libgcc-s1, libstdc++6 (>= 11), ${cufft}")
-  # Eigenvectors of large matrices, where training finds it faster; it is loaded at run time.
-  set(CPACK_DEBIAN_CUDA_PACKAGE_RECOMMENDS "${cusolver}")
 endif()
 set(CPACK_COMPONENT_CUDA_DESCRIPTION "NVIDIA GPU plugin of sonard
 With this plugin sonard runs its stages on an NVIDIA GPU of compute
 capability 7.5 or newer, or those that are faster there. It needs the
-driver and cuFFT of CUDA's own packages, and uses cuSOLVER where it is there.")
+driver and cuFFT of CUDA's own packages.")
 
 # mpirun is in Open MPI's programs, which the plugin alone does not need.
 set(CPACK_DEBIAN_MPI_PACKAGE_NAME sonard-mpi)

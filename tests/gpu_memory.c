@@ -149,10 +149,10 @@ static void mvdr_stages(void) {
     spec.music = 2;
     mvdr_takes("MUSIC", spec);
     spec.solver = SONAR_MVDR_AUTO;
-    mvdr_takes("MUSIC, by cuSOLVER", spec);
+    mvdr_takes("MUSIC alone", spec);
     spec = mvdr_spec(512, 180, 600, 0);
     spec.dmr = 2;
-    mvdr_takes("dominant modes, by cuSOLVER", spec);
+    mvdr_takes("dominant modes", spec);
     spec.sensors = 100;
     mvdr_takes("of 100 sensors", spec);
     spec.snapshots = 40;

@@ -1409,21 +1409,6 @@ Test(config, memory_of_a_gpu_is_reported_where_one_may_be_used) {
     }
 }
 
-Test(config, memory_of_cusolver_is_reported_where_there_are_eigenvectors) {
-    static const char *const mvdr[] = {"solver: auto", "solver: jacobi", "dmr: 2", "music: 2",
-                                       "enabled: false, solver: jacobi"};
-    for (size_t i = 0; i < sizeof mvdr / sizeof *mvdr; i++) {
-        char config[512];
-        snprintf(config, sizeof config, SMALL "mvdr: {%s}\n", mvdr[i]);
-        loaded l = parse_good(config);
-        char *text = print(l.config, sonar_config_describe);
-        cr_expect_eq(strstr(text, "where training takes cuSOLVER") != NULL, i > 0 && i < 4,
-                     "%s: %s", mvdr[i], text);
-        free(text);
-        drop(&l);
-    }
-}
-
 #define RANGED CBF("band_hz: [100, 1000], ranges_m: [50, 100, 200]")
 Test(config, memory_grows_with_what_is_asked_for) {
     loaded a = parse_good(SMALL), b = parse_good(SMALL "ingest: {queue_windows: 400}\n"),

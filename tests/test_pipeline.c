@@ -327,14 +327,6 @@ Test(transfer, graphs_do_what_the_stages_do) {
     }
 }
 
-/* Without support for recording, every window runs stage by stage. */
-Test(transfer, a_stage_may_refuse_to_be_recorded) {
-    const char *any = "max_missing_share: 0.5";
-    const uint64_t want = published(any, SONAR_F32, real(), 0);
-    cr_expect_eq(published(any, SONAR_F32, fake_backend(FAKE_GRAPHS | FAKE_SHORT), 0), want);
-    cr_expect_eq(fake.graphs_run, 0, "%ld windows as a graph", fake.graphs_run);
-}
-
 Test(transfer, stages_may_be_on_either_side) {
     const char *any = "max_missing_share: 0.5";
     for (int gap = 0; gap <= 13; gap += 13) {

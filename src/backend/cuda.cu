@@ -384,11 +384,9 @@ static const sonar_stage_ops *stage(const char *name) {
     return NULL;
 }
 
-static const sonar_decision decisions[] = {
-    {"cbf.far_path", "cbf", "line mirrored general matrix"},
-    {"cbf.near_path", "cbf", "mirrored general matrix"},
-    {"mvdr.eigenvectors", "mvdr_jacobi", "size jacobi cusolver"},
-    {NULL, NULL, NULL}};
+static const sonar_decision decisions[] = {{"cbf.far_path", "cbf", "line mirrored general matrix"},
+                                           {"cbf.near_path", "cbf", "mirrored general matrix"},
+                                           {NULL, NULL, NULL}};
 
 /* Members in the order of sonar_backend: nvcc has no designated initialisers in C++17. */
 static const sonar_backend opened = {

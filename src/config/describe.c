@@ -448,10 +448,6 @@ static void describe_memory(const sonar_config *c, FILE *to) {
     line(to, "", "samples %s, dft %s, cbf %s, mvdr %s", scaled(gpu_ring_bytes(c), text[0]),
          scaled(gpu_dft_bytes(c), text[1]), scaled(gpu_cbf_bytes(c), text[2]),
          scaled(gpu_mvdr_bytes(c), text[3]));
-    const double library = c->specs.mvdr_enabled ? sonar_mvdr_library_bytes(&c->specs.mvdr) : 0;
-    if (library > 0)
-        line(to, "", "%s more where training takes cuSOLVER for eigenvectors",
-             scaled(library, text[0]));
 }
 
 /* The keys are set only if they were read. */

@@ -95,10 +95,6 @@ sonar_code sonar_graphs_create(sonar_engine *e, sonar_error *err) {
     if (!code)
         code = record_all(e, deciding(e), err);
     e->recording = false;
-    if (code == SONAR_EUNAVAILABLE) { /* a stage has work that cannot be recorded */
-        sonar_graphs_destroy(e);
-        code = SONAR_OK;
-    }
     e->recorded_version = e->spec.params->version;
     /* after recording, since the reset must not be part of a graph; the first window carries it out
      */

@@ -18,13 +18,8 @@ void sonar_mvdr_tones_make(const double *window, size_t n, sonar_mvdr_tones *ton
 /* Bytes that the CPU's stage allocates. */
 double sonar_mvdr_bytes(const sonar_mvdr_spec *spec, size_t workers);
 
-/* Bytes that the GPU's stage allocates, plus an estimate of cuSOLVER's memory if cuSOLVER is
- * chosen. */
+/* Bytes that the GPU's stage allocates. */
 double sonar_mvdr_device_bytes(const sonar_mvdr_spec *spec);
-
-/* Additional bytes if training chose cuSOLVER for the eigenvectors. 0 if the stage needs no
- * eigenvectors, or if sonar_mvdr_device_bytes already counts cuSOLVER. */
-double sonar_mvdr_library_bytes(const sonar_mvdr_spec *spec);
 
 /* The path (route.h) of a full block of which only the spectrum is wanted, as a number. `host` has
  * the choices by name; it may be NULL. */

@@ -25,7 +25,7 @@ static void set_sizes(mvdr_stage *stage) {
     const size_t order = mvdr_pad(stage->shape.order, MVDR_LANES);
     stage->factor_size =
         mvdr_has_vectors(spec) ? sonar_times(order, 2 * order) : mvdr_triangle(order);
-    stage->may_slide = mvdr_route_exists(spec, MVDR_ON_CPU, &stage->choices, MVDR_ROUTE_UPDATE);
+    stage->may_slide = mvdr_route_exists(spec, MVDR_ON_CPU, stage->named, MVDR_ROUTE_UPDATE);
 }
 
 static void lay_out_sums(mvdr_stage *stage, sonar_arena *arena) {
@@ -75,7 +75,7 @@ static void lay_out(mvdr_stage *stage, sonar_arena *arena) {
 }
 
 double sonar_mvdr_bytes(const sonar_mvdr_spec *spec, size_t workers) {
-    mvdr_stage stage = {.spec = *spec, .choices = mvdr_choices_of(spec, NULL)};
+    mvdr_stage stage = {.spec = *spec};
     mvdr_scratch scratch = {0};
     sonar_arena all = {0}, each = {0};
     set_sizes(&stage);
@@ -111,7 +111,7 @@ static sonar_code create(const void *spec, const sonar_host *host, void **out, s
         return sonar_fail(err, SONAR_ENOMEM, where, "no memory for the stage");
     memcpy(&stage->spec, spec, sizeof stage->spec);
     stage->host = host;
-    stage->choices = mvdr_choices_of(&stage->spec, host);
+    stage->named = mvdr_routes_named(host);
     set_sizes(stage);
     if (run_arena(stage, SONAR_ARENA_ALLOCATE).failed) {
         code = sonar_fail(err, SONAR_ENOMEM, where, "no memory for %zu bins of %zu sensors",
@@ -246,7 +246,7 @@ static sonar_code execute(void *opaque, sonar_queue *queue, const sonar_buffer *
     stage->arrived = joined && in->shape[0] ? work->snapshots : in->shape[0];
     stage->wants = mvdr_wants_of(work, out);
     const mvdr_problem window = mvdr_problem_of(spec, &stage->wants, MVDR_ON_CPU);
-    stage->slides = mvdr_route_of(&window, MVDR_ON_CPU, &stage->choices) == MVDR_ROUTE_UPDATE;
+    stage->slides = mvdr_route_of(&window, MVDR_ON_CPU, stage->named) == MVDR_ROUTE_UPDATE;
     if (stage->tones && (stage->arrived || stage->mask_changed) && !joined)
         stage->host->parallel(stage->host->ctx, spec->bins, accumulate_products, stage);
     stage->host->parallel(stage->host->ctx, spec->bins, bin_task, stage);

@@ -48,7 +48,7 @@ inline sonar_code execute(void *opaque, sonar_queue *queue, const sonar_buffer *
         code = joined ? take_in_joined(stage, in, work->snapshots, queue->stream, err)
                       : take_in(stage, arrivals_of(in), queue->stream, err);
     if (!code && wants.any)
-        code = publish(stage, queue, out, work, err);
+        code = publish(stage, queue->stream, out, work, err);
     return code;
 }
 

@@ -53,16 +53,12 @@ static bool by_median(const mvdr_problem *p) {
  *   17.9 and 18.8 with 128, 26 and 33 with 160, 35 and 46 with 192. Two cores of an EPYC (AVX2)
  *   take 11.5 and 12.0, 18 and 22, 27 and 38, 39 and 57. An H200 takes at best 0.33 and 0.36 with
  *   128, 0.48 and 0.64 with 192, 0.68 and 1.06 with 256.
- * - cusolver, against Jacobi's method from the last window's vectors: an H100 takes 0.88 and 0.79
- *   with 64 rows, 2.7 and 2.6 with 128, 18.7 and 15.5 with 256. With 512 rows the eigenvectors
- *   alone take 83 and 113. Orders are padded to 32.
  * - factor-grid, rule trace: an H200 with a thread block for each bin, against all multiprocessors
  *   together, takes 0.68 and 0.74 with 192 rows, 1.14 and 1.13 with 256, 2.64 and 2.16 with 384.
  * - median: on a GPU, up to 192 rows, all eigenvalues take less time than two of them.
  */
 const mvdr_route mvdr_routes[] = {
     [MVDR_ROUTE_UPDATE] = {"update", mvdr_can_follow, may_update, {128, 192}},
-    [MVDR_ROUTE_CUSOLVER] = {"cusolver", mvdr_has_vectors, always, {MVDR_NEVER, 257}},
     [MVDR_ROUTE_JACOBI] = {"jacobi", mvdr_has_vectors, always, {0, 0}},
     [MVDR_ROUTE_FACTOR_GRID] = {"factor-grid", without_vectors, by_trace, {MVDR_NEVER, 320}},
     [MVDR_ROUTE_FACTOR] = {"factor", without_vectors, by_trace, {0, 0}},
@@ -83,27 +79,22 @@ static bool lists(const char *words, const char *word) {
     return false;
 }
 
-static size_t least_rows(mvdr_route_id id, mvdr_place place, const mvdr_choices *choices) {
+static size_t least_rows(mvdr_route_id id, mvdr_place place, const char *named) {
     const mvdr_route *route = &mvdr_routes[id];
-    const char *named = id == MVDR_ROUTE_CUSOLVER ? choices->vectors : choices->route;
     const size_t least = route->least[place];
     if (!named || !least || least == MVDR_NEVER)
         return least;
     return lists(named, route->name) ? 0 : MVDR_NEVER;
 }
 
-mvdr_choices mvdr_choices_of(const sonar_mvdr_spec *spec, const sonar_host *host) {
-    const char *trained = host ? sonar_host_choice(host, "mvdr.eigenvectors") : NULL;
-    const bool by_size = !trained || !strcmp(trained, "size");
-    const char *asked = spec->solver == SONAR_MVDR_JACOBI ? "jacobi" : NULL;
-    return (mvdr_choices){.route = host ? sonar_host_choice(host, "mvdr.route") : NULL,
-                          .vectors = by_size ? asked : trained};
+const char *mvdr_routes_named(const sonar_host *host) {
+    return host ? sonar_host_choice(host, "mvdr.route") : NULL;
 }
 
-bool mvdr_route_exists(const sonar_mvdr_spec *spec, mvdr_place place, const mvdr_choices *choices,
+bool mvdr_route_exists(const sonar_mvdr_spec *spec, mvdr_place place, const char *named,
                        mvdr_route_id id) {
     return mvdr_routes[id].possible(spec) &&
-           mvdr_shape_of(spec).order >= least_rows(id, place, choices);
+           mvdr_shape_of(spec).order >= least_rows(id, place, named);
 }
 
 /* On the CPU MUSIC uses the eigenvalues of the bin's solution. */
@@ -115,18 +106,11 @@ mvdr_problem mvdr_problem_of(const sonar_mvdr_spec *spec, const mvdr_wants *want
                               wants->eigenvalues || (place == MVDR_ON_CPU && spec->music)};
 }
 
-mvdr_route_id mvdr_route_of(const mvdr_problem *problem, mvdr_place place,
-                            const mvdr_choices *choices) {
+mvdr_route_id mvdr_route_of(const mvdr_problem *problem, mvdr_place place, const char *named) {
     for (mvdr_route_id id = MVDR_ROUTE_UPDATE; id < MVDR_ROUTE_EIGENVALUES; id++)
-        if (mvdr_route_exists(problem->spec, place, choices, id) &&
-            mvdr_routes[id].applies(problem))
+        if (mvdr_route_exists(problem->spec, place, named, id) && mvdr_routes[id].applies(problem))
             return id;
     return MVDR_ROUTE_EIGENVALUES;
-}
-
-bool mvdr_takes_library(const sonar_mvdr_spec *spec, const mvdr_choices *choices) {
-    return (mvdr_has_vectors(spec) || mvdr_music_decomposes(spec)) &&
-           mvdr_shape_of(spec).order >= least_rows(MVDR_ROUTE_CUSOLVER, MVDR_ON_GPU, choices);
 }
 
 /* ---- by name --------------------------------------------------------------------------------- */
@@ -140,13 +124,12 @@ uint32_t sonar_mvdr_path_by(const sonar_mvdr_spec *spec, uint32_t route) {
 
 uint32_t sonar_mvdr_path(const sonar_mvdr_spec *spec, bool on_gpu, const sonar_host *host) {
     const mvdr_place place = on_gpu ? MVDR_ON_GPU : MVDR_ON_CPU;
-    const mvdr_choices choices = mvdr_choices_of(spec, host);
     const mvdr_wants spectrum = {.far = true, .any = true};
     mvdr_problem window = mvdr_problem_of(spec, &spectrum, place);
     const double each = (double)mvdr_shape_of(spec).each;
     window.fallback =
         !on_gpu && mvdr_falls_back(spec, spec->sensors, each * sonar_mvdr_effective(spec));
-    return sonar_mvdr_path_by(spec, mvdr_route_of(&window, place, &choices));
+    return sonar_mvdr_path_by(spec, mvdr_route_of(&window, place, mvdr_routes_named(host)));
 }
 
 void sonar_mvdr_path_text(uint32_t path, char text[SONAR_MVDR_PATH_BYTES]) {

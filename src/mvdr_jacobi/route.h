@@ -23,7 +23,6 @@ extern "C" {
 typedef enum mvdr_route_id {
     MVDR_ROUTE_NONE = 0, /* no data: nothing was solved */
     MVDR_ROUTE_UPDATE,
-    MVDR_ROUTE_CUSOLVER,
     MVDR_ROUTE_JACOBI,
     MVDR_ROUTE_FACTOR_GRID,
     MVDR_ROUTE_FACTOR,
@@ -45,13 +44,6 @@ typedef struct mvdr_problem {
                       each bin finds this out by itself */
 } mvdr_problem;
 
-/* Choices by name instead of by size; NULL: none. `route`, for tests: a row with a least size
- * exists only if it is named here, and then for matrices of any size. `vectors`: the same for the
- * row cusolver, which the trained decision mvdr.eigenvectors names or mvdr.solver excludes. */
-typedef struct mvdr_choices {
-    const char *route, *vectors;
-} mvdr_choices;
-
 enum { MVDR_NEVER = 0x7fffffff };
 
 typedef struct mvdr_route {
@@ -65,22 +57,19 @@ typedef struct mvdr_route {
 /* [MVDR_ROUTES]; the first has no name. */
 extern const mvdr_route mvdr_routes[];
 
-/* The host's choices for a stage, valid as long as the host. The host may be NULL. */
-mvdr_choices mvdr_choices_of(const sonar_mvdr_spec *spec, const sonar_host *host);
+/* Names of rows, for tests: a row with a least size exists only if it is named, and then for
+ * matrices of any size. NULL: the size decides. Valid as long as the host, which may be NULL. */
+const char *mvdr_routes_named(const sonar_host *host);
 
 /* Whether a stage with this specification may take a route in some window. */
-bool mvdr_route_exists(const sonar_mvdr_spec *spec, mvdr_place place, const mvdr_choices *choices,
+bool mvdr_route_exists(const sonar_mvdr_spec *spec, mvdr_place place, const char *named,
                        mvdr_route_id id);
 
 /* The problem of a window with these wants, before anything is known about its bins. */
 mvdr_problem mvdr_problem_of(const sonar_mvdr_spec *spec, const mvdr_wants *wants,
                              mvdr_place place);
 
-mvdr_route_id mvdr_route_of(const mvdr_problem *problem, mvdr_place place,
-                            const mvdr_choices *choices);
-
-/* Whether a GPU computes eigenvectors, for the spectrum or for MUSIC, by cuSOLVER. */
-bool mvdr_takes_library(const sonar_mvdr_spec *spec, const mvdr_choices *choices);
+mvdr_route_id mvdr_route_of(const mvdr_problem *problem, mvdr_place place, const char *named);
 
 #ifdef __cplusplus
 }

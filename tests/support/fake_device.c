@@ -35,7 +35,7 @@ struct act {
 struct sonar_queue {
     struct act act[ACTS]; /* a ring */
     uint64_t enqueued, done;
-    bool lazy, unrecordable; /* the latter: the MVDR */
+    bool lazy;
     sonar_graph *recording;
     sonar_queue *next; /* of those destroyed */
 };
@@ -164,7 +164,6 @@ static sonar_code queue_create(const sonar_backend *backend, sonar_queue **queue
         return SONAR_ESYS;
     *queue = calloc(1, sizeof **queue); /* not sonar_alloc: it would touch the whole ring */
     (*queue)->lazy = kind_of(backend) & FAKE_LAZY && !(fake.diligent >> fake.queues % 32 & 1);
-    (*queue)->unrecordable = kind_of(backend) & FAKE_SHORT;
     fake.queues++;
     fake.made++;
     queues++;
@@ -353,8 +352,6 @@ static sonar_code execute(void *stage, sonar_queue *queue, const sonar_buffer *i
         return SONAR_ESYS;
     struct act act = {
         .kind = EXECUTE, .stage = stage, .forget = take_forgotten(stage), .work = *work};
-    if (queue->unrecordable && queue->recording && act.stage->outputs == SONAR_MVDR_OUTPUTS)
-        return sonar_fail(err, SONAR_EUNAVAILABLE, "fake", "no recording of this");
     memcpy(act.in, in, act.stage->inputs * sizeof *in);
     memcpy(act.out, out, act.stage->outputs * sizeof *out);
     return enqueue(queue, &act, err);

@@ -13,8 +13,7 @@ enum {
     FAKE_GRAPHS = 1,  /* records graphs */
     FAKE_LAZY = 2,    /* else work is done when it is enqueued */
     FAKE_ON_HOST = 4, /* has no memory of its own */
-    FAKE_SHORT = 8,   /* its graphs cannot contain an MVDR */
-    FAKE_KINDS = 16
+    FAKE_KINDS = 8
 };
 
 /* Behaviour of all fake devices from now on, and counts since this was last set to zeros. */

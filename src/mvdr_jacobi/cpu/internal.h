@@ -271,7 +271,7 @@ typedef struct mvdr_stage {
     sonar_mvdr_spec spec; /* with the live members of the last parameters */
     mvdr_band band;       /* band of the last parameters */
     const sonar_host *host;
-    mvdr_choices choices;
+    const char *named; /* mvdr_routes_named */
     mvdr_shape shape;
     size_t columns;     /* columns of all slots */
     size_t held;        /* sensors whose snapshots are stored here; a joined stage stores none */

@@ -334,7 +334,7 @@ static mvdr_route_id route_of(const mvdr_stage *stage, const looks *looks) {
     problem.from_scratch = true;
     problem.fallback =
         mvdr_falls_back(spec, stage->rows.n, looks->effective * (double)stage->shape.each);
-    return mvdr_route_of(&problem, MVDR_ON_CPU, &stage->choices);
+    return mvdr_route_of(&problem, MVDR_ON_CPU, stage->named);
 }
 
 /* ---- a bin ----------------------------------------------------------------------------------- */

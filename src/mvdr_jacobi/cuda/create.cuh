@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Creates and destroys the GPU's MVDR stage: all of its memory, and cuSOLVER if it is chosen. */
+/* Creates and destroys the GPU's MVDR stage: all of its memory. */
 #ifndef SONAR_MVDR_JACOBI_CUDA_CREATE_CUH
 #define SONAR_MVDR_JACOBI_CUDA_CREATE_CUH
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,7 +21,6 @@ inline void destroy(void *opaque) {
 #define ARRAY(array, bytes, a, b) cudaFree((void *)stage->array);
     MVDR_DEVICE_ARRAYS(ARRAY)
 #undef ARRAY
-    mvdr::cusolver_close(&stage->library);
     free(stage->mirror);
     free(stage->rows);
     free(stage->row_of);
@@ -113,7 +111,7 @@ inline void set_view(mvdr_stage *stage, const sonar_mvdr_spec *spec) {
 }
 
 inline sonar_code prepare(mvdr_stage *stage, sonar_error *err) {
-    mvdr_device sizes = mvdr_device_of(&stage->view.spec, &stage->choices);
+    mvdr_device sizes = mvdr_device_of(&stage->view.spec, stage->named);
     size_t sensors = sizes.sensors;
     bool fits = true;
     stage->rows = (size_t *)sonar_alloc(2 * sensors, sizeof(size_t));
@@ -140,24 +138,6 @@ inline sonar_code prepare(mvdr_stage *stage, sonar_error *err) {
     return code;
 }
 
-/* Opens cuSOLVER if it is wanted. If it cannot be used, Jacobi's method finds eigenvectors. */
-inline void choose_library(mvdr_stage *stage, const sonar_host *host) {
-    mvdr::view *v = &stage->view;
-    if (!mvdr_takes_library(&v->spec, &stage->choices))
-        return;
-    mvdr::cusolver *s = &stage->library;
-    char library[64];
-    sonar_error err = {};
-    snprintf(library, sizeof library, "libcusolver.so.%d", CUSOLVER_VER_MAJOR);
-    s->order = v->most, s->count = (uint32_t)v->spec.bins;
-    s->matrix = v->vectors ? v->factor : v->signal;
-    if (mvdr::cusolver_open(s, library, &err))
-        sonar_log(host, SONAR_WARN, where,
-                  "eigenvectors by Jacobi's method, as cuSOLVER cannot be used: %s: %s", err.where,
-                  err.text);
-    v->ascending = s->d, v->failed = s->failed;
-}
-
 inline sonar_code create(const void *opaque, const sonar_host *host, void **out, sonar_error *err) {
     const sonar_mvdr_spec *spec = (const sonar_mvdr_spec *)opaque;
     *out = NULL;
@@ -168,13 +148,12 @@ inline sonar_code create(const void *opaque, const sonar_host *host, void **out,
     if (!stage)
         return sonar_fail(err, SONAR_ENOMEM, where, "no memory for the stage");
     stage->shape = mvdr_shape_of(spec);
-    stage->choices = mvdr_choices_of(spec, host);
+    stage->named = mvdr_routes_named(host);
     set_view(stage, spec);
     if ((code = prepare(stage, err)) != SONAR_OK) {
         destroy(stage);
         return code;
     }
-    choose_library(stage, host);
     *out = stage;
     return SONAR_OK;
 }

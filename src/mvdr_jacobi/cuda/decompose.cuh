@@ -44,11 +44,11 @@ __device__ inline void eigenvalues(const room &r, uint32_t m) {
  * times unit. With loading a factor is 1/(d + delta), in that unit. With dominant modes it is the
  * part of |a|^2 to subtract. */
 __device__ inline void weigh_vectors(const view &v, uint32_t bin, uint32_t rows, double unit,
-                                     const uint32_t *places, double *by_column) {
+                                     double *by_column) {
     const bin_state &state = v.bin[bin];
     for (uint32_t i = threadIdx.x; i < rows; i += blockDim.x) {
         const double d = by_column[i] / unit;
-        const bool dominant = places[i] < state.modes && d > state.delta;
+        const bool dominant = i < state.modes && d > state.delta;
         if (!v.spec.dmr)
             by_column[i] = 1 / (by_column[i] + state.delta * unit);
         else
@@ -60,12 +60,12 @@ __device__ inline void weigh_vectors(const view &v, uint32_t bin, uint32_t rows,
  * falling order; by_column: the eigenvalue of each column times unit. member may be by_column. All
  * threads call. */
 __device__ inline void choose_members(const view &v, uint32_t bin, uint32_t rows, double unit,
-                                      size_t sources, const double *d, const uint32_t *places,
-                                      const double *by_column, double *member) {
+                                      size_t sources, const double *d, const double *by_column,
+                                      double *member) {
     double count = 0;
     for (uint32_t i = threadIdx.x; i < rows; i += blockDim.x) {
         const double own = by_column[i] / unit;
-        const bool belongs = places[i] < sources && own > MVDR_LEAST_MODE * d[0];
+        const bool belongs = i < sources && own > MVDR_LEAST_MODE * d[0];
         member[i] = !belongs ? 0 : v.by_snapshots ? 1 / own : 1;
         count += belongs;
     }
@@ -86,22 +86,16 @@ struct outcome {
     bool converged;
 };
 
-/* Reads the result of cuSOLVER or Jacobi's method for a bin: eigenvalues to d, descending; each
- * column's eigenvalue to by_column, and its index in d to places. All threads call. */
-__device__ inline outcome take_vectors(const view &v, uint32_t bin, double *d, double *by_column,
-                                       uint32_t *places) {
+/* Reads the result of Jacobi's method for a bin: eigenvalues to d, descending, and each column's
+ * eigenvalue to by_column. All threads call. */
+__device__ inline outcome take_vectors(const view &v, uint32_t bin, double *d, double *by_column) {
     const uint32_t m = v.order;
-    const double *found = (v.ascending ? v.ascending : v.descending) + (size_t)bin * v.most;
-    for (uint32_t i = threadIdx.x; i < m; i += blockDim.x) {
-        const uint32_t place = v.ascending ? m - 1 - i : i;
-        by_column[i] = d[place] = fmax(found[i], 0.0);
-        places[i] = place;
-    }
+    const double *found = v.descending + (size_t)bin * v.most;
+    for (uint32_t i = threadIdx.x; i < m; i += blockDim.x)
+        by_column[i] = d[i] = fmax(found[i], 0.0);
     if (m % 2 && threadIdx.x == 0)
-        by_column[m] = 0, places[m] = m;
+        by_column[m] = 0;
     __syncthreads();
-    if (v.ascending)
-        return {0, 0, v.failed[bin] == 0};
     const jacobi_record &record = v.record[bin];
     return {record.sweeps, record.residual, record.converged != 0};
 }

@@ -2,8 +2,6 @@
 /* The sizes of the GPU stage's memory. */
 #include "mvdr_jacobi/cuda/device.h"
 
-#include <math.h>
-
 #include "core/core.h"
 
 /* ---- parts of the sensors -------------------------------------------------------------------- */
@@ -45,15 +43,15 @@ static size_t pieces(size_t rows, size_t each) {
     return (rows + each - 1) / each;
 }
 
-mvdr_device mvdr_device_of(const sonar_mvdr_spec *spec, const mvdr_choices *choices) {
+mvdr_device mvdr_device_of(const sonar_mvdr_spec *spec, const char *named) {
     const mvdr_shape shape = mvdr_shape_of(spec);
     const bool vectors = mvdr_has_vectors(spec), own = mvdr_music_decomposes(spec);
     const size_t bins = spec->bins, columns = shape.each * shape.slots;
     const size_t most = mvdr_pad(shape.order, MVDR_DEVICE_PANEL);
     const size_t pitch = sonar_max_size(MVDR_DEVICE_POINTS, spec->ranges ? spec->directions : 0);
     const size_t points = sonar_max_size(spec->directions, pitch);
-    const bool grid = mvdr_route_exists(spec, MVDR_ON_GPU, choices, MVDR_ROUTE_FACTOR_GRID),
-               updated = mvdr_route_exists(spec, MVDR_ON_GPU, choices, MVDR_ROUTE_UPDATE);
+    const bool grid = mvdr_route_exists(spec, MVDR_ON_GPU, named, MVDR_ROUTE_FACTOR_GRID),
+               updated = mvdr_route_exists(spec, MVDR_ON_GPU, named, MVDR_ROUTE_UPDATE);
     const size_t made = pieces(most, MVDR_DEVICE_GROUP) * (most / MVDR_DEVICE_PANEL);
     return (mvdr_device){
         .sensors = spec->sensors,
@@ -90,28 +88,11 @@ mvdr_device mvdr_device_of(const sonar_mvdr_spec *spec, const mvdr_choices *choi
 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
-/* cuSOLVER's workspace, fitted to XsyevBatched_bufferSize() of CUDA 13.0 for 1 to 4096 rows, plus
- * the memory that its code took on an H200. */
-static double library_bytes(const sonar_mvdr_spec *spec) {
-    const double code = 98 << 20, n = (double)mvdr_pad(mvdr_shape_of(spec).order, 32);
-    return code + (double)spec->bins *
-                      (1.05e6 + fmax(48 * n * n + 12288 * n, 64 * n * n + 1500 * n) + 8 * n);
-}
-
 double sonar_mvdr_device_bytes(const sonar_mvdr_spec *spec) {
-    const mvdr_choices none = mvdr_choices_of(spec, NULL);
-    const mvdr_device sizes = mvdr_device_of(spec, &none), *s = &sizes;
-    double bytes = mvdr_takes_library(spec, &none) ? library_bytes(spec) : 0;
+    const mvdr_device sizes = mvdr_device_of(spec, NULL), *s = &sizes;
+    double bytes = 0;
 #define ADD(array, each, a, b) bytes += (double)(each) * (double)(a) * (double)(b);
     MVDR_DEVICE_ARRAYS(ADD)
 #undef ADD
     return bytes;
-}
-
-double sonar_mvdr_library_bytes(const sonar_mvdr_spec *spec) {
-    const mvdr_choices none = mvdr_choices_of(spec, NULL);
-    if (mvdr_takes_library(spec, &none) ||
-        (!mvdr_has_vectors(spec) && !mvdr_music_decomposes(spec)))
-        return 0;
-    return library_bytes(spec);
 }

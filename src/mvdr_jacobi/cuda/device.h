@@ -59,7 +59,8 @@ static inline size_t mvdr_jacobi_teams(size_t order, size_t count) {
     return count < most ? count : most;
 }
 
-mvdr_device mvdr_device_of(const sonar_mvdr_spec *spec, const mvdr_choices *choices);
+/* `named`: mvdr_routes_named. */
+mvdr_device mvdr_device_of(const sonar_mvdr_spec *spec, const char *named);
 
 /* ARRAY(member of mvdr_stage, bytes of an element, a, b): an array of a * b elements. `s`: an
  * mvdr_device. */

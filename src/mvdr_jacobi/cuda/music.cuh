@@ -22,12 +22,11 @@ __global__ void __launch_bounds__(512, 1) find_subspace(view v, size_t shared_by
     const double unit = scale_for(trace_of(x, m));
     const room r = room_for(v, bin, {memory, shared_bytes}, nullptr);
     double *member = v.member + (size_t)bin * v.most;
-    uint32_t *places = (uint32_t *)r.vector[1];
-    const outcome outcome = take_vectors(v, bin, r.d, member, places);
+    const outcome outcome = take_vectors(v, bin, r.d, member);
     scale_eigenvalues(r.d, m, unit);
     choose_members(v, bin, rows, unit,
-                   music_sources(v, weights, (uint32_t)info[SONAR_MVDR_SOURCES]), r.d, places,
-                   member, member);
+                   music_sources(v, weights, (uint32_t)info[SONAR_MVDR_SOURCES]), r.d, member,
+                   member);
     if (threadIdx.x)
         return;
     info[SONAR_MVDR_SWEEPS] = (float)outcome.sweeps;
@@ -89,15 +88,14 @@ __global__ void pseudo_spectrum(view v, points p, float *out) {
 namespace mvdr::host {
 
 /* Computes MUSIC of the bins that have just been solved. */
-inline sonar_code publish_music(const mvdr_stage *stage, float *out, const sonar_queue *queue,
+inline sonar_code publish_music(const mvdr_stage *stage, float *out, cudaStream_t stream,
                                 sonar_error *err) {
-    const cudaStream_t stream = queue->stream;
     const mvdr::view *v = &stage->view;
     const mvdr::points *p = &stage->grid;
     const unsigned bins = (unsigned)v->spec.bins;
     sonar_code code = steer_at(stage, *p, stream, err);
     if (!code && v->music_decomposes)
-        code = decompose(stage, queue, err);
+        code = decompose(stage, stream, err);
     if (!code && v->music_decomposes) {
         const size_t bytes = stage->music.shared_bytes;
         mvdr::find_subspace<<<bins, SOLVE_THREADS, bytes, stream>>>(*v, bytes);

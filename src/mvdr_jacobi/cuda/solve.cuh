@@ -12,6 +12,7 @@
 #include <float.h>
 
 #include "mvdr_jacobi/cuda/decompose.cuh"
+#include "mvdr_jacobi/cuda/follow.cuh"
 #include "mvdr_jacobi/cuda/median.cuh"
 #include "mvdr_jacobi/cuda/state.cuh"
 
@@ -193,9 +194,8 @@ struct solution {
                                  uint32_t *sources) const {
         __shared__ uint32_t counted;
         const uint32_t rows = m + m % 2;
-        uint32_t *places = (uint32_t *)r.vector[1];
         double *inverse = v.inverse + (size_t)bin * v.most, level = 1;
-        *made = take_vectors(v, bin, r.d, inverse, places);
+        *made = take_vectors(v, bin, r.d, inverse);
         scale_eigenvalues(r.d, m, unit);
         const mvdr_eigenspectrum eigen = eigenspectrum_of(v, r.d, weights);
         if (threadIdx.x == 0)
@@ -209,23 +209,21 @@ struct solution {
         }
         __syncthreads();
         if (v.spec.music)
-            choose_members(v, bin, rows, unit, music_sources(v, weights, counted), r.d, places,
-                           inverse, v.member + (size_t)bin * v.most);
+            choose_members(v, bin, rows, unit, music_sources(v, weights, counted), r.d, inverse,
+                           v.member + (size_t)bin * v.most);
         for (uint32_t i = threadIdx.x; i < rows && v.gain > 0; i += blockDim.x)
             v.own[(size_t)bin * v.most + i] = inverse[i] / unit;
-        weigh_vectors(v, bin, rows, unit, places, inverse);
+        weigh_vectors(v, bin, rows, unit, inverse);
         return level;
     }
 };
 
-/* The bins to decompose: unsolved ones, for MUSIC solved ones, or all. */
-enum class bins_of { UNSOLVED, SOLVED, ALL };
+/* The bins to decompose: unsolved ones, or for MUSIC solved ones. */
+enum class bins_of { UNSOLVED, SOLVED };
 
-/* Writes the bins' matrices for the eigensolvers, which process matrices of one order: scaled to a
- * trace of at most 1, with `beyond` on the diagonal after the matrix's rows. A bin without data or
- * outside of the band has only that diagonal. One thread block for each bin. */
-__global__ void __launch_bounds__(512, 1)
-    assemble_all(view v, complex64 *to, double beyond, bins_of which) {
+/* Writes the bins' matrices for Jacobi's method, which processes matrices of one order: scaled to a
+ * trace of at most 1, with zeros after the matrix's rows. One thread block for each bin. */
+__global__ void __launch_bounds__(512, 1) assemble_all(view v, complex64 *to, bins_of which) {
     const uint32_t bin = blockIdx.x;
     const bool passed = (which == bins_of::UNSOLVED && !v.unsolved[bin]) ||
                         (which == bins_of::SOLVED && !(v.bin[bin].delta > 0));
@@ -242,8 +240,6 @@ __global__ void __launch_bounds__(512, 1)
     if (threadIdx.x == 0 && !m) /* no data: the next decomposition begins from nothing */
         v.kept[bin] = 0;
     assemble(x, a, m, v.most, m ? scale_for(trace) : 1);
-    for (uint32_t i = m + threadIdx.x; i < v.most; i += blockDim.x)
-        a(i, i) = {beyond, 0};
 }
 
 /* The route of a bin that was solved without eigenvectors. `noise`: by the median. */
@@ -255,12 +251,12 @@ __device__ inline mvdr_route_id route_of(bool all_eigenvalues, bool on_grid, boo
     return noise ? MVDR_ROUTE_MEDIAN : MVDR_ROUTE_FACTOR;
 }
 
-/* Solves a bin that has not been solved for these snapshots, or whose eigenvectors cuSOLVER has
- * replaced since. One thread block for each bin. `all`: all eigenvalues are needed. */
+/* Solves a bin that has not been solved for these snapshots. One thread block for each bin. `all`:
+ * all eigenvalues are needed. */
 template <bool VECTORS> __global__ void __launch_bounds__(512, 1) solve(view v, bool all) {
     extern __shared__ __align__(16) unsigned char memory[];
     const uint32_t bin = blockIdx.x, m = v.order;
-    const bool due = v.unsolved[bin] || (all && !v.bin[bin].all_known) || (VECTORS && v.ascending);
+    const bool due = v.unsolved[bin] || (all && !v.bin[bin].all_known);
     if (threadIdx.x == 0)
         forget_spectra(v, bin);
     if (!v.in_band(bin) || !due)
@@ -293,7 +289,7 @@ template <bool VECTORS> __global__ void __launch_bounds__(512, 1) solve(view v, 
         if (!VECTORS && !without && threadIdx.x == 0)
             sources = count_sources(v, eigenspectrum_of(v, r.d, weights));
         if (VECTORS)
-            route = v.ascending ? MVDR_ROUTE_CUSOLVER : MVDR_ROUTE_JACOBI;
+            route = MVDR_ROUTE_JACOBI;
         else
             route = route_of(!without, v.bin[bin].factored,
                              mvdr_loads_by_noise(&v.spec, loaded.fallback));
@@ -315,29 +311,12 @@ template <bool VECTORS> __global__ void __launch_bounds__(512, 1) solve(view v, 
 
 namespace mvdr::host {
 
-/* Computes eigenvectors of all bins by cuSOLVER. The rows that pad a bin's matrix have a value on
- * the diagonal that is larger than all of its eigenvalues. */
-inline sonar_code decompose_by_library(const mvdr_stage *stage, const sonar_queue *queue,
-                                       sonar_error *err) {
-    const mvdr::cusolver *s = &stage->library;
-    constexpr double BEYOND = 2;
-    if (queue->recording && !s->recordable)
-        return sonar_fail(err, SONAR_EUNAVAILABLE, where,
-                          "cuSOLVER's eigenvectors of order %u cannot be recorded", s->order);
-    mvdr::assemble_all<<<s->count, SOLVE_THREADS, 0, queue->stream>>>(stage->view, s->matrix,
-                                                                      BEYOND, mvdr::bins_of::ALL);
-    const sonar_code code = CUDA_LAUNCHED(where, "assemble_all", err);
-    return code ? code : mvdr::cusolver_run(s, queue->stream, err);
-}
-
 /* The largest tolerance of Jacobi's method, whatever is configured. The next window begins from
  * these vectors, and treats a lack of orthogonality as a change of its matrix. */
 constexpr double MOST_TOLERANCE = 1e-9;
 
-/* Computes eigenvectors by Jacobi's method, from those of the last window if they exist. `library`:
- * those are cuSOLVER's, in another order, and are not used. */
-inline sonar_code decompose_by_jacobi(const mvdr_stage *stage, bool library, cudaStream_t stream,
-                                      sonar_error *err) {
+/* Computes eigenvectors by Jacobi's method, from those of the last window if they exist. */
+inline sonar_code decompose(const mvdr_stage *stage, cudaStream_t stream, sonar_error *err) {
     const mvdr::view *v = &stage->view;
     const mvdr::bins_of which =
         v->music_decomposes ? mvdr::bins_of::SOLVED : mvdr::bins_of::UNSOLVED;
@@ -345,18 +324,13 @@ inline sonar_code decompose_by_jacobi(const mvdr_stage *stage, bool library, cud
     b.rows = v->order;
     b.tolerance = fmin(v->spec.tolerance, MOST_TOLERANCE);
     b.max_sweeps = (uint32_t)v->spec.max_sweeps;
-    b.kept = library ? NULL : v->kept;
-    mvdr::assemble_all<<<b.count, SOLVE_THREADS, 0, stream>>>(*v, b.a, 0, which);
+    b.kept = v->kept;
+    mvdr::assemble_all<<<b.count, SOLVE_THREADS, 0, stream>>>(*v, b.a, which);
     const sonar_code code = CUDA_LAUNCHED(where, "assemble_all", err);
     if (code)
         return code;
     mvdr::jacobi_run(b, stream);
     return CUDA_LAUNCHED(where, "jacobi_run", err);
-}
-
-inline sonar_code decompose(const mvdr_stage *stage, const sonar_queue *queue, sonar_error *err) {
-    return stage->view.ascending ? decompose_by_library(stage, queue, err)
-                                 : decompose_by_jacobi(stage, false, queue->stream, err);
 }
 
 } // namespace mvdr::host

@@ -11,7 +11,7 @@
 #include "mvdr_jacobi/rules/inverse.h"
 #include "mvdr_jacobi/mvdr_jacobi.h"
 #include "mvdr_jacobi/route.h"
-#include "mvdr_jacobi/cuda/follow.cuh"
+#include "mvdr_jacobi/cuda/jacobi.cuh"
 #include "mvdr_jacobi/rules/tone.h"
 
 namespace mvdr {
@@ -123,18 +123,16 @@ struct view {
     double *made;          /* [bin] offset that projection and norm were made for */
     uint32_t *stale;       /* [bin] 1: the offset differs from `made` */
     complex64 *partial;    /* sums over parts of the sensors */
-    complex64 *factor; /* [bin][most][most] inverse Cholesky factor, in tiles, or eigenvectors */
-    complex64 *work;   /* [bin][most][most] with eigenvectors: the matrices */
-    complex64 *turned; /* [bin][most][most] the columns that Jacobi's method makes orthogonal */
-    complex64 *vector; /* [bin][VECTORS][most] scratch of a solving block */
-    double *d;         /* [bin][most] eigenvalues, descending */
-    const double *ascending; /* [bin][most] cuSOLVER's eigenvalues; NULL: Jacobi's method is used */
-    double *descending;      /* [bin][most] Jacobi's eigenvalues */
-    jacobi_record *record;   /* [bin] */
-    uint32_t *decomposed;    /* [bin] 1: to be decomposed by Jacobi's method in this window */
-    uint32_t *kept;          /* [bin] 1: eigenvectors exist from which the method may begin */
-    const int *failed;       /* [bin] not 0: cuSOLVER's method did not converge */
-    double *inverse;         /* [bin][most] with eigenvectors: 1 / (d + delta) of each column */
+    complex64 *factor;  /* [bin][most][most] inverse Cholesky factor, in tiles, or eigenvectors */
+    complex64 *work;    /* [bin][most][most] with eigenvectors: the matrices */
+    complex64 *turned;  /* [bin][most][most] the columns that Jacobi's method makes orthogonal */
+    complex64 *vector;  /* [bin][VECTORS][most] scratch of a solving block */
+    double *d;          /* [bin][most] eigenvalues, descending */
+    double *descending; /* [bin][most] Jacobi's eigenvalues */
+    jacobi_record *record; /* [bin] */
+    uint32_t *decomposed;  /* [bin] 1: to be decomposed by Jacobi's method in this window */
+    uint32_t *kept;        /* [bin] 1: eigenvectors exist from which the method may begin */
+    double *inverse;       /* [bin][most] with eigenvectors: 1 / (d + delta) of each column */
     complex64 *signal;  /* MUSIC: [bin][most][most] its eigenvectors, unless they are in factor */
     double *member;     /* MUSIC: [bin][most] factor of each eigenvector's squared product, for the
                            share of a in the signal subspace; 0: outside of it */

@@ -3,7 +3,6 @@
 #ifndef SONAR_MVDR_JACOBI_CUDA_STATE_CUH
 #define SONAR_MVDR_JACOBI_CUDA_STATE_CUH
 
-#include "mvdr_jacobi/cuda/cusolver.cuh"
 #include "mvdr_jacobi/cuda/stage.cuh"
 
 namespace mvdr::host {
@@ -21,12 +20,11 @@ struct fit {
 struct mvdr_stage {
     mvdr::view view; /* device memory and constants; kernels get a copy */
     mvdr_shape shape;
-    mvdr_choices choices;
+    const char *named;       /* mvdr_routes_named */
     mvdr::points grid, look; /* the stage's directions, and memory for other points: AT_ONCE of
                                 them, or a range of the near field */
     uint64_t *near_turns;    /* [range][direction][sensor] */
     mvdr::parts few, many;   /* parts of the sensors */
-    mvdr::cusolver library;  /* closed: Jacobi's method finds eigenvectors */
     jacobi_batch jacobi;     /* all bins; without memory if no eigenvectors are needed */
     size_t *device_rows;     /* sensor, partner: `sensors` entries each */
     uint32_t *mirror;        /* [sensor] on the host */

@@ -17,7 +17,7 @@ namespace mvdr::host {
 /* Whether a window with these wants updates the inverses. */
 inline bool updates(const mvdr_stage *stage, const mvdr_wants &wants) {
     const mvdr_problem window = mvdr_problem_of(&stage->view.spec, &wants, MVDR_ON_GPU);
-    return mvdr_route_of(&window, MVDR_ON_GPU, &stage->choices) == MVDR_ROUTE_UPDATE;
+    return mvdr_route_of(&window, MVDR_ON_GPU, stage->named) == MVDR_ROUTE_UPDATE;
 }
 
 /* The view for a window with these wants, with the route of bins whose inverse is not updated. If
@@ -27,7 +27,7 @@ inline mvdr::view window_of(const mvdr_stage *stage, const mvdr_wants &wants) {
     mvdr::view v = stage->view;
     mvdr_problem window = mvdr_problem_of(&v.spec, &wants, MVDR_ON_GPU);
     window.from_scratch = true;
-    const mvdr_route_id route = mvdr_route_of(&window, MVDR_ON_GPU, &stage->choices);
+    const mvdr_route_id route = mvdr_route_of(&window, MVDR_ON_GPU, stage->named);
     v.eigenvalues = route == MVDR_ROUTE_EIGENVALUES;
     v.counts = v.listed && route == MVDR_ROUTE_MEDIAN_GRID;
     v.grid = v.counts || (v.listed && route == MVDR_ROUTE_FACTOR_GRID);
@@ -49,14 +49,11 @@ inline sonar_code solve_bins(const mvdr::view &v, bool all, cudaStream_t stream,
     return CUDA_LAUNCHED(where, "solve", err);
 }
 
-/* Solves the bins that no window has solved yet, with eigenvectors by Jacobi's method. */
+/* Solves the bins that no window has solved yet. */
 inline sonar_code solve_for_points(const mvdr_stage *stage, cudaStream_t stream, sonar_error *err) {
-    mvdr::view by_jacobi = window_of(stage, {});
-    const bool library = by_jacobi.ascending != NULL;
-    by_jacobi.ascending = NULL;
-    const sonar_code code =
-        by_jacobi.vectors ? decompose_by_jacobi(stage, library, stream, err) : SONAR_OK;
-    return code ? code : solve_bins(by_jacobi, false, stream, err);
+    const mvdr::view v = window_of(stage, {});
+    const sonar_code code = v.vectors ? decompose(stage, stream, err) : SONAR_OK;
+    return code ? code : solve_bins(v, false, stream, err);
 }
 
 /* ---- points ---------------------------------------------------------------------------------- */
@@ -155,16 +152,15 @@ inline sonar_code solve_and_look(const mvdr_stage *stage, const mvdr_wants &want
     return code ? code : make_inverses(stage, stream, err);
 }
 
-inline sonar_code publish(mvdr_stage *stage, const sonar_queue *queue, sonar_buffer *out,
+inline sonar_code publish(mvdr_stage *stage, cudaStream_t stream, sonar_buffer *out,
                           const sonar_work *work, sonar_error *err) {
-    const cudaStream_t stream = queue->stream;
     const mvdr::view *v = &stage->view;
     const sonar_mvdr_spec *spec = &v->spec;
     const sonar_buffer *azimuth = &out[SONAR_MVDR_OUT_AZIMUTH];
     const mvdr_wants wants = mvdr_wants_of(work, out);
     sonar_code code = SONAR_OK;
     if (v->vectors)
-        code = decompose(stage, queue, err);
+        code = decompose(stage, stream, err);
     if (!code)
         code = solve_and_look(stage, wants, azimuth, stream, err);
     if (!code && work->outputs & SONAR_WANT(SONAR_MVDR_SPECTRUM))
@@ -173,7 +169,7 @@ inline sonar_code publish(mvdr_stage *stage, const sonar_queue *queue, sonar_buf
     if (!code && wants.near)
         code = publish_near(stage, &out[SONAR_MVDR_OUT_NEARFIELD], stream, err);
     if (!code && wants.music)
-        code = publish_music(stage, (float *)out[SONAR_MVDR_OUT_MUSIC].data, queue, err);
+        code = publish_music(stage, (float *)out[SONAR_MVDR_OUT_MUSIC].data, stream, err);
     if (!code && work->outputs & SONAR_WANT(SONAR_MVDR_EIGENVALUES))
         code = write_rows(&v->band, &out[SONAR_MVDR_OUT_EIGENVALUES], v->eigenvalue, v->modes,
                           stream, err);
