@@ -151,18 +151,23 @@ static bool in_band(const mvdr_stage *stage, size_t bin) {
     return bin >= stage->band.begin && bin < stage->band.end;
 }
 
-static void bin_task(void *arg, size_t bin, size_t worker) {
+static void take_task(void *arg, size_t bin, size_t worker) {
     mvdr_stage *stage = arg;
     mvdr_scratch *scratch = &stage->scratch[worker];
     if (stage->spec.parts == SONAR_MVDR_JOINED) {
         mvdr_take_joined(stage, bin);
-    } else {
-        if (stage->tones && (stage->arrived || stage->changed))
-            mvdr_tone_steer(stage, bin);
-        if (stage->inverse)
-            mvdr_inverse_before(stage, bin, stage->slides && in_band(stage, bin), scratch);
-        mvdr_take(stage, bin, scratch);
+        return;
     }
+    if (stage->tones && (stage->arrived || stage->changed))
+        mvdr_tone_steer(stage, bin);
+    if (stage->inverse)
+        mvdr_inverse_before(stage, bin, stage->slides && in_band(stage, bin), scratch);
+    mvdr_take(stage, bin, scratch);
+}
+
+static void look_task(void *arg, size_t bin, size_t worker) {
+    mvdr_stage *stage = arg;
+    mvdr_scratch *scratch = &stage->scratch[worker];
     if (!in_band(stage, bin))
         return;
     if (stage->wants.any)
@@ -173,6 +178,12 @@ static void bin_task(void *arg, size_t bin, size_t worker) {
         mvdr_spectrum(stage, bin, scratch);
     if (stage->wants.near)
         mvdr_spectrum_near(stage, bin, scratch);
+}
+
+/* In sensor space the bin's covariance stays in the cache from one to the other. */
+static void take_and_look_task(void *arg, size_t bin, size_t worker) {
+    take_task(arg, bin, worker);
+    look_task(arg, bin, worker);
 }
 
 static void solve_task(void *arg, size_t bin, size_t worker) {
@@ -228,6 +239,18 @@ static void publish(const mvdr_stage *stage, sonar_buffer *out, uint32_t outputs
                SONAR_MVDR_INFO_FIELDS);
 }
 
+static void take_and_look(mvdr_stage *stage) {
+    const sonar_host *host = stage->host;
+    const size_t bins = stage->spec.bins;
+    if (!stage->shape.by_snapshots || stage->spec.parts) {
+        host->parallel(host->ctx, bins, take_and_look_task, stage);
+        return;
+    }
+    host->parallel(host->ctx, bins, take_task, stage);
+    mvdr_project_all(stage);
+    host->parallel(host->ctx, bins, look_task, stage);
+}
+
 static sonar_code execute(void *opaque, sonar_queue *queue, const sonar_buffer *in,
                           sonar_buffer *out, const sonar_work *work, sonar_error *err) {
     (void)queue;
@@ -249,7 +272,7 @@ static sonar_code execute(void *opaque, sonar_queue *queue, const sonar_buffer *
     stage->slides = mvdr_route_of(&window, MVDR_ON_CPU, stage->named) == MVDR_ROUTE_UPDATE;
     if (stage->tones && (stage->arrived || stage->mask_changed) && !joined)
         stage->host->parallel(stage->host->ctx, spec->bins, accumulate_products, stage);
-    stage->host->parallel(stage->host->ctx, spec->bins, bin_task, stage);
+    take_and_look(stage);
     mvdr_advance(stage);
     stage->solved = stage->wants.any;
     stage->slides = false;

@@ -265,6 +265,7 @@ typedef struct mvdr_bin {
     bool tonal;             /* steered at `offset` bins above its centre */
     double offset;
     int64_t projected; /* offset for which the projections were made */
+    bool whole;        /* all columns' sums are new since the last window */
 } mvdr_bin;
 
 typedef struct mvdr_stage {
@@ -330,13 +331,22 @@ bool mvdr_finite(const sonar_c32 *x, size_t count);
 /* A column of the ring, [re, im][ld]. */
 float *mvdr_column(const mvdr_stage *stage, size_t column, size_t bin);
 
-/* Stores the bin's new snapshots and updates the Gram matrix and the projections, or the
- * covariance. */
+/* Stores the bin's new snapshots and updates the Gram matrix or the covariance. */
 void mvdr_take(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch);
-/* The two halves of mvdr_take. mvdr_sum returns true if it made the sums of all slots, and false if
- * it made those of the new snapshots. */
+/* The two halves of mvdr_take. mvdr_sum decides whether the projections of all columns are due, or
+ * those of the new ones. */
 void mvdr_store(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch);
-bool mvdr_sum(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch);
+void mvdr_sum(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch);
+/* Snapshot space: lists the columns of the new snapshots, or with `whole` all columns in use;
+ * returns their number. */
+size_t mvdr_list_due(const mvdr_stage *stage, bool whole, size_t *column);
+/* Snapshot space: makes the projections that are due on all directions, after mvdr_sum of all
+ * bins. */
+void mvdr_project_all(mvdr_stage *stage);
+/* Snapshot space: x^H a of `count` columns of a bin with eight steering vectors, to the columns'
+ * places in to[column][re, im][lane]. turns is [sensor][lane]. */
+void mvdr_project(const mvdr_stage *stage, size_t bin, const uint64_t *turns, int64_t offset,
+                  const size_t *column, size_t count, double *to);
 /* Number of new snapshots that get no slot, because later ones of the same window replace them. */
 size_t mvdr_skipped(const mvdr_stage *stage);
 /* Advances the ring by the new snapshots, after all bins have taken them. */
@@ -368,16 +378,12 @@ float *mvdr_begin_info(mvdr_stage *stage, size_t bin, double snapshots);
 unsigned mvdr_end_view(const mvdr_stage *stage, mvdr_view *view, const mvdr_load *load,
                        double share, float *info);
 
-/* Steering vectors of eight directions to scratch->steer. `bin` counts from 0 Hz; turns is
- * [sensor][lane]. */
+/* Sensor space: steering vectors of eight directions to scratch->steer. `bin` counts from 0 Hz;
+ * turns is [sensor][lane]. */
 void mvdr_steer(const mvdr_rows *rows, size_t sensors, const uint64_t *turns, uint64_t bin,
                 int64_t offset, float *steer);
 /* |a|^2 of each of these directions. */
 void mvdr_norms(const float *steer, size_t sensors, double norm[MVDR_LANES]);
-/* x^H a of the columns x and y to `to` and `also`, [re, im][lane] each. If x and y are the same,
- * `also` is not written. */
-void mvdr_project(const float *steer, size_t sensors, size_t ld, const float *x, const float *y,
-                  double *to, double *also);
 
 /* Decomposes the bin's matrix in scratch->a: eigenvalues to scratch->d, descending; with `vectors`
  * eigenvectors to v, in the order of scratch->order. */

@@ -102,15 +102,21 @@ static const double *take_row(mvdr_stage *stage, size_t bin, size_t slot, const 
     return row;
 }
 
-static void sums_task(void *arg, size_t bin, size_t worker) {
+static void sum_task(void *arg, size_t bin, size_t worker) {
     mvdr_stage *stage = arg;
+    if (stage->tones && (stage->arrived || stage->mask_changed))
+        mvdr_tone_steer(stage, bin);
+    mvdr_sum(stage, bin, &stage->scratch[worker]);
+}
+
+static void give_task(void *arg, size_t bin, size_t worker) {
+    const mvdr_stage *stage = arg;
     const size_t slots = stage->shape.slots;
+    const bool whole = stage->bin[bin].whole;
     const sonar_buffer *out = stage->out;
     double *plan = (double *)out[0].data + (ptrdiff_t)bin * out[0].stride[0];
     double *to = (double *)out[1].data + (ptrdiff_t)bin * out[1].stride[0];
-    if (stage->tones && (stage->arrived || stage->mask_changed))
-        mvdr_tone_steer(stage, bin);
-    const bool whole = mvdr_sum(stage, bin, &stage->scratch[worker]);
+    (void)worker;
     plan[SONAR_MVDR_PLAN_OFFSET] = stage->bin[bin].offset;
     plan[SONAR_MVDR_PLAN_WHOLE] = whole;
     for (size_t slot = 0; slot < slots && whole; slot++)
@@ -164,7 +170,9 @@ sonar_code mvdr_part_join(mvdr_stage *stage, const sonar_buffer *in, sonar_buffe
         return code;
     look_for_tones(stage, in);
     stage->out = out;
-    stage->host->parallel(stage->host->ctx, stage->spec.bins, sums_task, stage);
+    stage->host->parallel(stage->host->ctx, stage->spec.bins, sum_task, stage);
+    mvdr_project_all(stage);
+    stage->host->parallel(stage->host->ctx, stage->spec.bins, give_task, stage);
     mvdr_advance(stage);
     return SONAR_OK;
 }
@@ -201,22 +209,17 @@ static void point_task(void *arg, size_t bin, size_t worker) {
     const size_t sensors = stage->spec.sensors, each = 1 + 2 * stage->columns;
     const size_t step = 2 * MVDR_LANES, used = stage->filled * stage->shape.each;
     const sonar_buffer *out = stage->out;
-    double norm[MVDR_LANES];
+    for (size_t c = 0; c < used; c++)
+        scratch->column[c] = c;
     for (size_t p = 0; p < stage->looked_at; p++) {
         const size_t lane = p % MVDR_LANES;
-        if (lane == 0) {
-            mvdr_steer(&stage->rows, sensors, stage->points + p * sensors,
-                       stage->spec.first_bin + bin, llround(stage->bin[bin].offset * MVDR_TONE_ONE),
-                       scratch->steer);
-            mvdr_norms(scratch->steer, sensors, norm);
-            for (size_t c = 0; c < used; c++)
-                mvdr_project(scratch->steer, sensors, stage->ld, mvdr_column(stage, c, bin),
-                             mvdr_column(stage, c, bin), scratch->project + c * step,
-                             scratch->project + c * step);
-        }
+        if (lane == 0)
+            mvdr_project(stage, bin, stage->points + p * sensors,
+                         llround(stage->bin[bin].offset * MVDR_TONE_ONE), scratch->column, used,
+                         scratch->project);
         double *to = (double *)out->data + (ptrdiff_t)bin * out->stride[0] +
                      (ptrdiff_t)((stage->first_looked + p) * each);
-        *to++ = norm[lane];
+        *to++ = (double)stage->rows.n;
         for (size_t c = 0; c < stage->columns; c++) {
             *to++ = c < used ? scratch->project[c * step + lane] : 0;
             *to++ = c < used ? scratch->project[c * step + MVDR_LANES + lane] : 0;

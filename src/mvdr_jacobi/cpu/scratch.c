@@ -35,7 +35,7 @@ void mvdr_scratch_lay_out(const mvdr_stage *stage, mvdr_scratch *s, sonar_arena 
     SONAR_ARENA(arena, s->root, columns);
     SONAR_ARENA(arena, s->fresh_re, stage->ld);
     SONAR_ARENA(arena, s->fresh_im, stage->ld);
-    SONAR_ARENA(arena, s->steer, stage->ld * lanes);
+    SONAR_ARENA(arena, s->steer, shape->by_snapshots ? 1 : stage->ld * lanes);
     SONAR_ARENA(arena, s->z, ld * lanes);
     SONAR_ARENA(arena, s->project, columns * lanes);
     SONAR_ARENA(arena, s->energy, (ld + 1) * MVDR_LANES);

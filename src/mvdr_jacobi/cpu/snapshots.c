@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * The ring of snapshots, and the sums that follow from it. A new snapshot overwrites the oldest
- * one's row of the Gram matrix and its products with the steering vectors. All other entries stay.
- * Each is computed once, so that rounding errors do not accumulate. A snapshot with a value that is
- * not finite keeps its slot and is not used.
+ * one's row of the Gram matrix, and its products with the steering vectors (directions.c). All
+ * other entries stay. Each is computed once, so that rounding errors do not accumulate. A snapshot
+ * with a value that is not finite keeps its slot and is not used.
  */
 #include "mvdr_jacobi/cpu/internal.h"
 
@@ -111,43 +111,6 @@ static void update_gram(mvdr_stage *stage, size_t bin, size_t column, mvdr_scrat
               &stage->gram_re[row + i], &stage->gram_im[row + i]);
 }
 
-/* ---- projections ----------------------------------------------------------------------------- */
-
-/* Computes the projections of the columns begin .. end - 1 on all directions, and with `norms`
- * |a|^2, too. */
-static void update_projections(mvdr_stage *stage, size_t bin, size_t begin, size_t end, bool norms,
-                               mvdr_scratch *scratch) {
-    const size_t sensors = stage->spec.sensors, each = 2 * MVDR_LANES;
-    const int64_t offset = stage->bin[bin].projected;
-    for (size_t t = 0; t < stage->directions; t += MVDR_LANES) {
-        double *to =
-            stage->project + (bin * stage->directions + t) / MVDR_LANES * stage->columns * each;
-        mvdr_steer(&stage->rows, sensors, stage->rows.turns + t * sensors,
-                   stage->spec.first_bin + bin, offset, scratch->steer);
-        if (norms)
-            mvdr_norms(scratch->steer, sensors, stage->norm + bin * stage->directions + t);
-        for (size_t c = begin; c < end; c += 2) {
-            const size_t d = sonar_min_size(c + 1, end - 1);
-            mvdr_project(scratch->steer, sensors, stage->ld, mvdr_column(stage, c, bin),
-                         mvdr_column(stage, d, bin), to + c * each, to + d * each);
-        }
-    }
-}
-
-/* Recomputes sums from the ring: after new parameters all of them; if only the bin's steering
- * offset has changed, the projections. */
-static void renew(mvdr_stage *stage, size_t bin, int64_t offset, mvdr_scratch *scratch) {
-    const size_t filled = filled_now(stage);
-    if (!stage->shape.by_snapshots)
-        return;
-    for (size_t slot = 0; stage->renewed && stage->shape.each == 2 && slot < filled; slot++)
-        mirror(stage, slot, bin);
-    for (size_t c = 0; stage->renewed && c < filled * stage->shape.each; c++)
-        update_gram(stage, bin, c, scratch);
-    stage->bin[bin].projected = offset;
-    update_projections(stage, bin, 0, filled * stage->shape.each, true, scratch);
-}
-
 /* ---- new snapshots --------------------------------------------------------------------------- */
 
 /* Forgetting in sensor space: R <- alpha R + (1 - alpha) x x^H over all sensors, masked ones
@@ -196,34 +159,29 @@ void mvdr_store(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
         mvdr_refresh(stage, bin, scratch);
 }
 
-/* Computes the sums of the new snapshots in these slots. The slots are handled together, because
- * making the steering vectors takes longer than the products. */
-static void sum_slots(mvdr_stage *stage, size_t bin, size_t begin, size_t end,
-                      mvdr_scratch *scratch) {
-    const size_t each = stage->shape.each;
-    if (begin == end)
-        return;
-    for (size_t c = begin * each; c < end * each; c++)
-        update_gram(stage, bin, c, scratch);
-    update_projections(stage, bin, begin * each, end * each, false, scratch);
+size_t mvdr_list_due(const mvdr_stage *stage, bool whole, size_t *column) {
+    const size_t slots = stage->shape.slots, each = stage->shape.each;
+    const size_t skipped = whole ? 0 : mvdr_skipped(stage);
+    const size_t first = whole ? 0 : stage->next + skipped;
+    const size_t count = (whole ? filled_now(stage) : stage->arrived - skipped) * each;
+    for (size_t i = 0; i < count; i++)
+        column[i] = (first * each + i) % (slots * each);
+    return count;
 }
 
-bool mvdr_sum(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
-    const int64_t offset = llround(stage->bin[bin].offset * MVDR_TONE_ONE);
-    const bool whole =
-        stage->renewed || (stage->shape.by_snapshots && offset != stage->bin[bin].projected);
-    if (whole)
-        renew(stage, bin, offset, scratch);
-    if (stage->renewed)
-        return true;
-    if (stage->shape.by_snapshots) {
-        const size_t skipped = mvdr_skipped(stage), count = stage->arrived - skipped;
-        const size_t first = (stage->next + skipped) % stage->shape.slots;
-        const size_t to_end = sonar_min_size(count, stage->shape.slots - first);
-        sum_slots(stage, bin, first, first + to_end, scratch);
-        sum_slots(stage, bin, 0, count - to_end, scratch);
-    }
-    return whole;
+void mvdr_sum(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
+    mvdr_bin *state = &stage->bin[bin];
+    const int64_t offset = llround(state->offset * MVDR_TONE_ONE);
+    state->whole = stage->renewed || (stage->shape.by_snapshots && offset != state->projected);
+    if (!stage->shape.by_snapshots)
+        return;
+    state->projected = offset;
+    for (size_t slot = 0; stage->renewed && stage->shape.each == 2 && slot < filled_now(stage);
+         slot++)
+        mirror(stage, slot, bin);
+    const size_t count = mvdr_list_due(stage, stage->renewed, scratch->column);
+    for (size_t i = 0; i < count; i++)
+        update_gram(stage, bin, scratch->column[i], scratch);
 }
 
 void mvdr_take(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {

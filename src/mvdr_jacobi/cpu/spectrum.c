@@ -55,29 +55,19 @@ static void take_steering(const mvdr_view *view, mvdr_scratch *scratch) {
     memset(scratch->z + view->m * STEP, 0, (padded - view->m) * STEP * sizeof *scratch->z);
 }
 
-/* Computes the columns' products with the steering vectors in scratch, to scratch->project. */
-static void project(const mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
-    const mvdr_view *view = &stage->bin[bin].view;
-    for (size_t i = 0; i < view->m; i += 2) {
-        const size_t c = scratch->column[i],
-                     d = scratch->column[sonar_min_size(i + 1, view->m - 1)];
-        mvdr_project(scratch->steer, stage->spec.sensors, stage->ld, mvdr_column(stage, c, bin),
-                     mvdr_column(stage, d, bin), scratch->project + c * STEP,
-                     scratch->project + d * STEP);
-    }
-}
-
 /* Makes v and |a|^2 for directions whose projections are not kept. */
 static void look_from(mvdr_stage *stage, size_t bin, const uint64_t *turns, mvdr_scratch *scratch,
                       double norm[MVDR_LANES]) {
     const mvdr_view *view = &stage->bin[bin].view;
-    mvdr_steer(&stage->rows, stage->spec.sensors, turns, stage->spec.first_bin + bin, view->offset,
-               scratch->steer);
-    mvdr_norms(scratch->steer, stage->spec.sensors, norm);
     if (stage->shape.by_snapshots) {
-        project(stage, bin, scratch);
+        mvdr_project(stage, bin, turns, view->offset, scratch->column, view->m, scratch->project);
         take_projections(view, scratch->project, scratch);
+        for (size_t lane = 0; lane < MVDR_LANES; lane++)
+            norm[lane] = (double)stage->rows.n;
     } else {
+        mvdr_steer(&stage->rows, stage->spec.sensors, turns, stage->spec.first_bin + bin,
+                   view->offset, scratch->steer);
+        mvdr_norms(scratch->steer, stage->spec.sensors, norm);
         take_steering(view, scratch);
     }
 }

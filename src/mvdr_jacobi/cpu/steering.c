@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Steering vectors, eight directions at a time, one in each vector lane, and the columns' products
- * with them. */
+/* Sensor space: steering vectors in float, eight directions at a time, one in each vector lane. */
 #include "mvdr_jacobi/cpu/internal.h"
 
 #include <string.h>
@@ -115,83 +114,4 @@ SONAR_MULTIARCH static void norms(const float *a, size_t sensors, double *norm) 
 
 void mvdr_norms(const float *a, size_t sensors, double norm[MVDR_LANES]) {
     norms(a, sensors, norm);
-}
-
-/* The sums of one column. Each statement has one product, so that it becomes one fused
- * multiply-add. */
-typedef struct sums {
-    mvdr_lanes rr, ii, ri, ir;
-} sums;
-
-MVDR_INLINE void add(sums *s, double xr, double xi, const mvdr_lanes *re, const mvdr_lanes *im) {
-    s->rr += xr * *re;
-    s->ii += xi * *im;
-    s->ri += xr * *im;
-    s->ir += xi * *re;
-}
-
-MVDR_INLINE void put(const sums *s, double *to) {
-    const mvdr_lanes re = s->rr + s->ii, im = s->ri - s->ir;
-    memcpy(to, &re, sizeof re);
-    memcpy(to + MVDR_LANES, &im, sizeof im);
-}
-
-/* A part of a column, converted to double. Converting the elements one by one between the products
- * takes longer than the products. */
-enum { PART = 64 };
-
-typedef struct part {
-    _Alignas(64) double re[PART], im[PART];
-} part;
-
-MVDR_INLINE void widen_part(const float *x, size_t ld, size_t first, size_t count, part *to) {
-    for (size_t i = 0; i < count; i++) {
-        to->re[i] = (double)x[first + i];
-        to->im[i] = (double)x[ld + first + i];
-    }
-}
-
-SONAR_MULTIARCH static void project_one(const float *a, size_t sensors, size_t ld, const float *x,
-                                        double *to) {
-    sums s = {0};
-    part p;
-    for (size_t first = 0; first < sensors; first += PART) {
-        const size_t count = sonar_min_size(PART, sensors - first);
-        widen_part(x, ld, first, count, &p);
-        for (size_t i = 0; i < count; i++, a += 2 * MVDR_LANES) {
-            mvdr_lanes re, im;
-            mvdr_widen(a, &re);
-            mvdr_widen(a + MVDR_LANES, &im);
-            add(&s, p.re[i], p.im[i], &re, &im);
-        }
-    }
-    put(&s, to);
-}
-
-SONAR_MULTIARCH static void project_two(const float *a, size_t sensors, size_t ld, const float *x,
-                                        const float *y, double *to, double *also) {
-    sums s = {0}, t = {0};
-    part p, q;
-    for (size_t first = 0; first < sensors; first += PART) {
-        const size_t count = sonar_min_size(PART, sensors - first);
-        widen_part(x, ld, first, count, &p);
-        widen_part(y, ld, first, count, &q);
-        for (size_t i = 0; i < count; i++, a += 2 * MVDR_LANES) {
-            mvdr_lanes re, im;
-            mvdr_widen(a, &re);
-            mvdr_widen(a + MVDR_LANES, &im);
-            add(&s, p.re[i], p.im[i], &re, &im);
-            add(&t, q.re[i], q.im[i], &re, &im);
-        }
-    }
-    put(&s, to);
-    put(&t, also);
-}
-
-void mvdr_project(const float *a, size_t sensors, size_t ld, const float *x, const float *y,
-                  double *to, double *also) {
-    if (x == y)
-        project_one(a, sensors, ld, x, to);
-    else
-        project_two(a, sensors, ld, x, y, to, also);
 }
