@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* The CPU's MVDR stage: one task for each bin. All operations on a bin have a fixed order, so that
  * results do not depend on the number of workers. */
-#include "mvdr_jacobi/cpu/internal.h"
+#include "mvdr_jacobi/cpu/kernels.h"
 
 #include <float.h>
 #include <math.h>
@@ -119,6 +119,8 @@ static sonar_code create(const void *spec, const sonar_host *host, void **out, s
         destroy(stage);
         return code;
     }
+    for (size_t i = 0; i < host->workers; i++)
+        stage->scratch[i].kernels = mvdr_kernels_here();
     if (stage->tones)
         *stage->tones = *stage->spec.tones;
     stage->spec.tones = NULL; /* borrowed */

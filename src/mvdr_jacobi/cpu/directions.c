@@ -8,31 +8,20 @@
  * A loud ship needs this. Beside one of 80 dB in each of 16384 sensors, what 1/P leaves of |a|^2 is
  * 6e-13 of it.
  */
-#include "mvdr_jacobi/cpu/internal.h"
+#include "mvdr_jacobi/cpu/kernels.h"
 
 #include <string.h>
 
 enum {
-    PART = 128,   /* sensors whose steering vectors are in the first cache */
     FEW = 8,      /* columns of a bin: with more, turning steering vectors does not pay */
-    AT_ONCE = 4,  /* products that are summed at the same time, in registers */
     RUN = 64,     /* bins of a task; the first steering vectors cost as much as ten bins */
     TOGETHER = 2, /* groups of eight directions of a task, which share its columns in the cache */
 };
 
-/* A part of a column. */
-typedef struct part {
-    _Alignas(64) double re[PART], im[PART];
-} part;
-
-/* Steering vectors of a part, one direction in each lane. */
-typedef struct steered {
-    mvdr_lanes re[PART], im[PART];
-} steered;
-
 /* Eight directions, and a part of the sensors. */
 typedef struct view {
     const mvdr_stage *stage;
+    const mvdr_kernels *kernels;
     const uint64_t *turns; /* [sensor][lane] */
     size_t first, sensors; /* the part's first sensor, and their number */
 } view;
@@ -69,24 +58,21 @@ MVDR_INLINE void eighth(int64_t turn, double *sine, double *cosine) {
 }
 
 /* e^{j 2 pi phase 2^-64} of eight phases. */
-MVDR_INLINE void turned_by(const uint64_t phase[MVDR_LANES], mvdr_lanes *re, mvdr_lanes *im) {
-    double c[MVDR_LANES], s[MVDR_LANES];
+MVDR_INLINE void turned_by(const uint64_t phase[MVDR_LANES], double *re, double *im) {
     for (size_t lane = 0; lane < MVDR_LANES; lane++) {
         const uint64_t quadrant = (phase[lane] + (UINT64_C(1) << 61)) >> 62;
-        double sine, cosine;
-        eighth((int64_t)(phase[lane] - (quadrant << 62)), &sine, &cosine);
-        const double along = quadrant & 1 ? sine : cosine, across = quadrant & 1 ? cosine : sine;
-        c[lane] = (quadrant + 1) & 2 ? -along : along;
-        s[lane] = quadrant & 2 ? -across : across;
+        double s, c;
+        eighth((int64_t)(phase[lane] - (quadrant << 62)), &s, &c);
+        const double along = quadrant & 1 ? s : c, across = quadrant & 1 ? c : s;
+        re[lane] = (quadrant + 1) & 2 ? -along : along;
+        im[lane] = quadrant & 2 ? -across : across;
     }
-    memcpy(re, c, sizeof *re);
-    memcpy(im, s, sizeof *im);
 }
 
 /* Steering vectors of a bin, zero for sensors that are not in use. An offset is in 1/MVDR_TONE_ONE
  * bins, and multiplies whole turns, too. They are counted from the middle sensor or, in a part of
  * an array, from the origin. */
-MVDR_INLINE void steer(const view *v, uint64_t bin, int64_t offset, steered *a) {
+SONAR_MULTIARCH static void steer(const view *v, uint64_t bin, int64_t offset, mvdr_steered *a) {
     const mvdr_rows *rows = &v->stage->rows;
     const bool whole = offset && rows->middle != MVDR_ORIGIN;
     const uint64_t origin[MVDR_LANES] = {0},
@@ -99,73 +85,58 @@ MVDR_INLINE void steer(const view *v, uint64_t bin, int64_t offset, steered *a) 
         for (size_t lane = 0; lane < MVDR_LANES && offset; lane++)
             phase[lane] += (uint64_t)offset * (uint64_t)mvdr_turns_apart(own[lane], from[lane])
                            << 8;
-        turned_by(phase, &a->re[i], &a->im[i]);
+        turned_by(phase, a->re[i], a->im[i]);
     }
     for (size_t i = 0; i < v->sensors; i++)
-        if (!rows->used[v->first + i])
-            a->re[i] = a->im[i] = (mvdr_lanes){0};
+        if (!rows->used[v->first + i]) {
+            memset(a->re[i], 0, sizeof a->re[i]);
+            memset(a->im[i], 0, sizeof a->im[i]);
+        }
 }
 
 /* ---- products -------------------------------------------------------------------------------- */
 
 /* Whole vectors: columns are padded to them. */
-MVDR_INLINE void widen(const view *v, const float *from, part *x) {
+SONAR_MULTIARCH static void widen(const view *v, const float *from, mvdr_part *x) {
     const size_t ld = v->stage->ld;
     if (!from)
         memset(x, 0, sizeof *x);
-    for (size_t i = 0; from && i < v->sensors; i += MVDR_LANES) {
-        mvdr_lanes re, im;
-        mvdr_widen(from + v->first + i, &re);
-        mvdr_widen(from + ld + v->first + i, &im);
-        memcpy(x->re + i, &re, sizeof re);
-        memcpy(x->im + i, &im, sizeof im);
-    }
+    for (size_t i = 0; from && i < v->sensors; i += MVDR_LANES)
+        for (size_t lane = 0; lane < MVDR_LANES; lane++) {
+            x->re[i + lane] = (double)from[v->first + i + lane];
+            x->im[i + lane] = (double)from[ld + v->first + i + lane];
+        }
 }
 
 /* Adds a part's products; those of the first part replace what was there. */
-MVDR_INLINE void put(const view *v, const mvdr_lanes *re, const mvdr_lanes *im, double *to) {
+static void put(const view *v, const mvdr_sums *sums, double *to) {
     const bool add = v->first > 0;
     for (size_t lane = 0; to && lane < MVDR_LANES; lane++) {
-        to[lane] = (add ? to[lane] : 0) + (*re)[lane];
-        to[MVDR_LANES + lane] = (add ? to[MVDR_LANES + lane] : 0) + (*im)[lane];
+        to[lane] = (add ? to[lane] : 0) + sums->re[lane];
+        to[MVDR_LANES + lane] = (add ? to[MVDR_LANES + lane] : 0) + sums->im[lane];
     }
 }
 
-/* x^H a of AT_ONCE columns, for a steering vector that is turned after each; without `turn` it
- * stays. */
-MVDR_INLINE void project(const view *v, const pair p[AT_ONCE], const steered *turn, steered *a) {
-    part x[AT_ONCE];
-    mvdr_lanes re[AT_ONCE] = {0}, im[AT_ONCE] = {0};
-    for (size_t k = 0; k < AT_ONCE; k++)
+static void project(const view *v, const pair p[MVDR_COLUMNS], const mvdr_steered *turn,
+                    mvdr_steered *a) {
+    mvdr_part x[MVDR_COLUMNS];
+    mvdr_sums sums[MVDR_COLUMNS];
+    for (size_t k = 0; k < MVDR_COLUMNS; k++)
         widen(v, p[k].x, &x[k]);
-    for (size_t i = 0; i < v->sensors; i++) {
-        mvdr_lanes ar = a->re[i], ai = a->im[i];
-        for (size_t k = 0; k < AT_ONCE; k++) {
-            re[k] += x[k].re[i] * ar;
-            im[k] += x[k].re[i] * ai;
-            re[k] += x[k].im[i] * ai;
-            im[k] -= x[k].im[i] * ar;
-            if (turn) {
-                const mvdr_lanes last = ar;
-                ar = ar * turn->re[i] - ai * turn->im[i];
-                ai = last * turn->im[i] + ai * turn->re[i];
-            }
-        }
-        a->re[i] = ar, a->im[i] = ai;
-    }
-    for (size_t k = 0; k < AT_ONCE; k++)
-        put(v, &re[k], &im[k], p[k].to);
+    v->kernels->project(x, v->sensors, turn, a, sums);
+    for (size_t k = 0; k < MVDR_COLUMNS; k++)
+        put(v, &sums[k], p[k].to);
 }
 
 /* ---- one bin --------------------------------------------------------------------------------- */
 
-SONAR_MULTIARCH static void project_part(const view *v, size_t bin, int64_t offset,
-                                         const size_t *column, size_t count, double *to) {
-    steered a;
+static void project_part(const view *v, size_t bin, int64_t offset, const size_t *column,
+                         size_t count, double *to) {
+    mvdr_steered a;
     steer(v, v->stage->spec.first_bin + bin, offset, &a);
-    for (size_t i = 0; i < count; i += AT_ONCE) {
-        pair p[AT_ONCE] = {{NULL, NULL}};
-        for (size_t k = 0; k < AT_ONCE && i + k < count; k++)
+    for (size_t i = 0; i < count; i += MVDR_COLUMNS) {
+        pair p[MVDR_COLUMNS] = {{NULL, NULL}};
+        for (size_t k = 0; k < MVDR_COLUMNS && i + k < count; k++)
             p[k] = (pair){mvdr_column(v->stage, column[i + k], bin),
                           to + column[i + k] * 2 * MVDR_LANES};
         project(v, p, NULL, &a);
@@ -173,10 +144,10 @@ SONAR_MULTIARCH static void project_part(const view *v, size_t bin, int64_t offs
 }
 
 void mvdr_project(const mvdr_stage *stage, size_t bin, const uint64_t *turns, int64_t offset,
-                  const size_t *column, size_t count, double *to) {
-    view v = {.stage = stage, .turns = turns};
-    for (; v.first < stage->spec.sensors; v.first += PART) {
-        v.sensors = sonar_min_size(PART, stage->spec.sensors - v.first);
+                  const size_t *column, size_t count, const mvdr_scratch *scratch, double *to) {
+    view v = {.stage = stage, .kernels = scratch->kernels, .turns = turns};
+    for (; v.first < stage->spec.sensors; v.first += MVDR_PART) {
+        v.sensors = sonar_min_size(MVDR_PART, stage->spec.sensors - v.first);
         project_part(&v, bin, offset, column, count, to);
     }
 }
@@ -195,17 +166,17 @@ static double *projections(const mvdr_stage *stage, size_t bin, size_t direction
 }
 
 /* The bins begin .. end - 1, whose steering vectors follow from one another. */
-SONAR_MULTIARCH static void project_run(const view *v, size_t begin, size_t end, size_t direction,
-                                        const size_t *column, size_t count) {
+static void project_run(const view *v, size_t begin, size_t end, size_t direction,
+                        const size_t *column, size_t count) {
     const mvdr_stage *stage = v->stage;
-    steered turn, first, a;
+    mvdr_steered turn, first, a;
     steer(v, 1, 0, &turn);
     steer(v, stage->spec.first_bin + begin, 0, &first);
     for (size_t i = 0; i < count; i++) {
         a = first;
-        for (size_t bin = begin; bin < end; bin += AT_ONCE) {
-            pair p[AT_ONCE] = {{NULL, NULL}};
-            for (size_t k = 0; k < AT_ONCE && bin + k < end; k++)
+        for (size_t bin = begin; bin < end; bin += MVDR_COLUMNS) {
+            pair p[MVDR_COLUMNS] = {{NULL, NULL}};
+            for (size_t k = 0; k < MVDR_COLUMNS && bin + k < end; k++)
                 if (!alone(stage, bin + k))
                     p[k] =
                         (pair){mvdr_column(stage, column[i], bin + k),
@@ -226,14 +197,15 @@ static void project_task(void *arg, size_t task, size_t worker) {
     const size_t begin = task / groups * RUN, end = sonar_min_size(begin + RUN, stage->spec.bins);
     const size_t from = task % groups * MVDR_LANES * TOGETHER,
                  to = sonar_min_size(from + MVDR_LANES * TOGETHER, stage->directions);
-    size_t *column = stage->scratch[worker].column;
+    const mvdr_scratch *scratch = &stage->scratch[worker];
+    size_t *column = scratch->column;
     size_t count = mvdr_list_due(stage, false, column);
     if (stage->renewed || count > FEW)
         count = 0; /* all bins are alone */
-    view v = {.stage = stage};
-    for (; v.first < sensors && count; v.first += PART)
+    view v = {.stage = stage, .kernels = scratch->kernels};
+    for (; v.first < sensors && count; v.first += MVDR_PART)
         for (size_t t = from; t < to; t += MVDR_LANES) {
-            v.sensors = sonar_min_size(PART, sensors - v.first);
+            v.sensors = sonar_min_size(MVDR_PART, sensors - v.first);
             v.turns = stage->rows.turns + t * sensors;
             project_run(&v, begin, end, t, column, count);
         }
@@ -243,7 +215,7 @@ static void project_task(void *arg, size_t task, size_t worker) {
         count = mvdr_list_due(stage, stage->bin[bin].whole, column);
         for (size_t t = from; t < to; t += MVDR_LANES)
             mvdr_project(stage, bin, stage->rows.turns + t * sensors, stage->bin[bin].projected,
-                         column, count, projections(stage, bin, t));
+                         column, count, scratch, projections(stage, bin, t));
     }
 }
 

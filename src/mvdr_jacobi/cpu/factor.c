@@ -4,7 +4,7 @@
  * of sums over k of b_k c_k^H for the eight rows of one panel and four rows of another. The columns
  * k of a panel lie one behind the other.
  */
-#include "mvdr_jacobi/cpu/internal.h"
+#include "mvdr_jacobi/cpu/kernels.h"
 
 #include <math.h>
 #include <string.h>
@@ -193,13 +193,14 @@ static void begin_columns(double *x, size_t rows) {
         x[j * STEP + j] = 1;
 }
 
-void mvdr_invert(double *factor, size_t order, double *x, double *first, double *second) {
+void mvdr_invert(const mvdr_kernels *kernels, double *factor, size_t order, double *x,
+                 double *first, double *second) {
     const size_t padded = mvdr_pad(order, ROWS);
     *first = *second = 0;
     for (size_t c = 0; c < padded; c += ROWS) {
         double diagonal[ROWS];
         begin_columns(x, padded - c);
-        mvdr_substitute(factor, c, padded, x, diagonal);
+        kernels->substitute(factor, c, padded, x, diagonal);
         for (size_t j = 0; j < ROWS && c + j < order; j++) {
             *first += diagonal[j];
             *second += diagonal[j] * diagonal[j];

@@ -49,11 +49,15 @@ static inline size_t mvdr_triangle(size_t order) {
 }
 
 /* Sum over the lanes, in a fixed order. */
+MVDR_INLINE double mvdr_add_eight(const double part[MVDR_LANES]) {
+    return ((part[0] + part[4]) + (part[2] + part[6])) +
+           ((part[1] + part[5]) + (part[3] + part[7]));
+}
+
 MVDR_INLINE double mvdr_add_lanes(const mvdr_lanes *v) {
     double part[MVDR_LANES];
     memcpy(part, v, sizeof part);
-    return ((part[0] + part[4]) + (part[2] + part[6])) +
-           ((part[1] + part[5]) + (part[3] + part[7]));
+    return mvdr_add_eight(part);
 }
 
 /* Converts element by element: compilers generate better code for this than for a converted vector.
@@ -86,6 +90,7 @@ typedef struct mvdr_change {
 } mvdr_change;
 
 typedef struct mvdr_scratch {
+    const struct mvdr_kernels *kernels;
     double *a;                   /* the matrix that is solved: a triangle */
     double *panel;               /* sensor space: up to MVDR_CHUNK columns as panels of sensors */
     double *h_re, *h_im;         /* a as a square, while it is decomposed */
@@ -148,7 +153,8 @@ double mvdr_trace(double *a, size_t order);
 /* Computes X = L^-1, eight columns after another, each group from its first row on: [row][re,
  * im][column], the size of a triangle. `first` and `second` get the sum of the diagonal elements of
  * X^H X, the inverse of L L^H, and the sum of their squares. */
-void mvdr_invert(double *factor, size_t order, double *x, double *first, double *second);
+void mvdr_invert(const struct mvdr_kernels *kernels, double *factor, size_t order, double *x,
+                 double *first, double *second);
 /* |X^H X|^2: the sum of the squared magnitudes of all elements. */
 double mvdr_inverse_energy(const double *x, size_t order);
 /* Computes X^H X as a triangle with square blocks on its diagonal. */
@@ -161,17 +167,6 @@ void mvdr_scale(double *a, size_t order, double scale, const double *r);
 /* a = keep a + take x x^H. re and im of x are padded with zeros to whole panels. */
 void mvdr_rank_one(double *a, size_t order, double keep, double take, const double *re,
                    const double *im);
-
-/* ---- quadratic forms of eight vectors, [row][re, im][lane], forms.c -------------------------- */
-
-/* |L^-1 z|^2 over the rows from `begin`, a multiple of eight, to `padded`. Replaces z by L^-1 z. */
-void mvdr_substitute(double *factor, size_t begin, size_t padded, double *z, double *out);
-/* z^H M z from M's lower triangle, which has square blocks on its diagonal. */
-void mvdr_quadratic(double *inverse, const double *vectors, size_t m, double *out);
-/* |F z|^2 for an F of `rows` rows in panels of `m` columns. If `each` is not NULL, it gets the
- * squared magnitude of each row, [row][lane]. */
-void mvdr_multiplied(const double *factor, size_t rows, const double *vectors, size_t m,
-                     double *each, double *out);
 
 /* ---- loading --------------------------------------------------------------------------------- */
 
@@ -346,7 +341,7 @@ void mvdr_project_all(mvdr_stage *stage);
 /* Snapshot space: x^H a of `count` columns of a bin with eight steering vectors, to the columns'
  * places in to[column][re, im][lane]. turns is [sensor][lane]. */
 void mvdr_project(const mvdr_stage *stage, size_t bin, const uint64_t *turns, int64_t offset,
-                  const size_t *column, size_t count, double *to);
+                  const size_t *column, size_t count, const mvdr_scratch *scratch, double *to);
 /* Number of new snapshots that get no slot, because later ones of the same window replace them. */
 size_t mvdr_skipped(const mvdr_stage *stage);
 /* Advances the ring by the new snapshots, after all bins have taken them. */
@@ -405,9 +400,6 @@ void mvdr_music_publish(const mvdr_stage *stage, const sonar_buffer *out);
  * norm. */
 void mvdr_look(mvdr_stage *stage, size_t bin, size_t first, mvdr_scratch *scratch,
                double norm[MVDR_LANES]);
-/* x^H y of a column x and a vector y in double, both of length ld, a multiple of the lanes. */
-void mvdr_inner(const float *x, const double *y_re, const double *y_im, size_t ld, double *re,
-                double *im);
 
 /* Prepares the limit on the white noise gain from the eigenvalues in scratch->d. */
 void mvdr_gain_prepare(const mvdr_stage *stage, mvdr_view *view, const mvdr_scratch *scratch);

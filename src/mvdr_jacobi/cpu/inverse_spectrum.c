@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/random.h"
+#include "mvdr_jacobi/cpu/kernels.h"
 
 enum { LANES = MVDR_LANES, STEP = 2 * MVDR_LANES };
 
@@ -27,7 +28,7 @@ void mvdr_inverse_energies(const mvdr_view *view, const double *norm, mvdr_scrat
     if (view->apart != 0)
         mvdr_moments(view->factor, ld, scratch->z, scratch->change.back, p, q);
     else
-        mvdr_quadratic(view->factor, scratch->z, ld, p);
+        scratch->kernels->quadratic(view->factor, scratch->z, ld, p);
     apply_loading(view, norm, p, q, s);
 }
 
@@ -91,8 +92,8 @@ static double energy_along(const mvdr_stage *stage, size_t bin, double *z,
     for (size_t i = 0; i < scratch->change.listed * each; i++) {
         const double *along = z + i % each * 2 * ld;
         double re, im;
-        mvdr_inner(mvdr_column(stage, scratch->column[i / each], bin), along, along + ld, ld, &re,
-                   &im);
+        scratch->kernels->inner(mvdr_column(stage, scratch->column[i / each], bin), along,
+                                along + ld, ld, &re, &im);
         sum += re * re + im * im;
     }
     return sum / (double)each;
@@ -130,7 +131,7 @@ static void sum_moments(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
         if (slopes) {
             mvdr_moments(view->factor, ld, scratch->z, c->back, p, q);
         } else {
-            mvdr_quadratic(view->factor, scratch->z, ld, p);
+            scratch->kernels->quadratic(view->factor, scratch->z, ld, p);
             update_slopes(c, ld, scratch->z, q);
         }
         apply_loading(view, norm, p, q, s);

@@ -5,7 +5,7 @@
  * several bins is 1 over the mean of their shares, so that a peak needs a source in all of them
  * (incoherent wideband MUSIC: Wax, Shan and Kailath, IEEE Trans. ASSP 32, 1984).
  */
-#include "mvdr_jacobi/cpu/internal.h"
+#include "mvdr_jacobi/cpu/kernels.h"
 #include "mvdr_jacobi/rules/modes.h"
 
 #include <float.h>
@@ -47,8 +47,8 @@ void mvdr_music(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
         float *share = stage->share + bin * stage->directions + t;
         double norm[MVDR_LANES], inside[MVDR_LANES];
         mvdr_look(stage, bin, t, scratch, norm);
-        mvdr_multiplied(scratch->signal, rows, scratch->z, mvdr_pad(order, MVDR_LANES), NULL,
-                        inside);
+        scratch->kernels->multiplied(scratch->signal, rows, scratch->z, mvdr_pad(order, MVDR_LANES),
+                                     NULL, inside);
         for (size_t lane = 0; lane < MVDR_LANES; lane++)
             share[lane] = (float)fmax(1 - inside[lane] / norm[lane], 4 * DBL_EPSILON);
     }

@@ -216,7 +216,7 @@ static void point_task(void *arg, size_t bin, size_t worker) {
         if (lane == 0)
             mvdr_project(stage, bin, stage->points + p * sensors,
                          llround(stage->bin[bin].offset * MVDR_TONE_ONE), scratch->column, used,
-                         scratch->project);
+                         scratch, scratch->project);
         double *to = (double *)out->data + (ptrdiff_t)bin * out->stride[0] +
                      (ptrdiff_t)((stage->first_looked + p) * each);
         *to++ = (double)stage->rows.n;

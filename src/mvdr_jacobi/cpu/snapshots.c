@@ -5,7 +5,7 @@
  * other entries stay. Each is computed once, so that rounding errors do not accumulate. A snapshot
  * with a value that is not finite keeps its slot and is not used.
  */
-#include "mvdr_jacobi/cpu/internal.h"
+#include "mvdr_jacobi/cpu/kernels.h"
 
 #include <math.h>
 #include <string.h>
@@ -76,30 +76,6 @@ static void freshen(const mvdr_stage *stage, const float *x, mvdr_scratch *scrat
     }
 }
 
-SONAR_MULTIARCH static void inner(const float *x, const double *y_re, const double *y_im, size_t ld,
-                                  double *re, double *im) {
-    const mvdr_lanes *yr = (const mvdr_lanes *)y_re, *yi = (const mvdr_lanes *)y_im;
-    mvdr_lanes rr = {0}, ii = {0}, ri = {0}, ir = {0};
-    for (size_t i = 0; i < ld / MVDR_LANES; i++) {
-        mvdr_lanes ar, ai;
-        mvdr_widen(x + i * MVDR_LANES, &ar);
-        mvdr_widen(x + ld + i * MVDR_LANES, &ai);
-        rr += ar * yr[i];
-        ii += ai * yi[i];
-        ri += ar * yi[i];
-        ir += ai * yr[i];
-    }
-    rr += ii;
-    ri -= ir;
-    *re = mvdr_add_lanes(&rr);
-    *im = mvdr_add_lanes(&ri);
-}
-
-void mvdr_inner(const float *x, const double *y_re, const double *y_im, size_t ld, double *re,
-                double *im) {
-    inner(x, y_re, y_im, ld, re, im);
-}
-
 /* Computes the column's products with all columns of slots in use. An entry of a pair is valid in
  * the row of its newer column only, because the older column did not know the newer one. */
 static void update_gram(mvdr_stage *stage, size_t bin, size_t column, mvdr_scratch *scratch) {
@@ -107,8 +83,8 @@ static void update_gram(mvdr_stage *stage, size_t bin, size_t column, mvdr_scrat
     const size_t row = (bin * columns + column) * columns;
     freshen(stage, mvdr_column(stage, column, bin), scratch);
     for (size_t i = 0; i < used; i++)
-        inner(mvdr_column(stage, i, bin), scratch->fresh_re, scratch->fresh_im, stage->ld,
-              &stage->gram_re[row + i], &stage->gram_im[row + i]);
+        scratch->kernels->inner(mvdr_column(stage, i, bin), scratch->fresh_re, scratch->fresh_im,
+                                stage->ld, &stage->gram_re[row + i], &stage->gram_im[row + i]);
 }
 
 /* ---- new snapshots --------------------------------------------------------------------------- */

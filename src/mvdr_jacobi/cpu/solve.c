@@ -238,7 +238,7 @@ static double level_of(const mvdr_stage *stage, const mvdr_view *view, const loo
 static double level_by_inverse(const mvdr_stage *stage, const mvdr_view *view, const looks *looks,
                                mvdr_scratch *scratch) {
     double first, second;
-    mvdr_invert(view->factor, view->m, scratch->inverse, &first, &second);
+    mvdr_invert(scratch->kernels, view->factor, view->m, scratch->inverse, &first, &second);
     const double least = level_of(stage, view, looks, first, second);
     const double most = level_of(stage, view, looks, first, first / view->delta);
     return most - least < MVDR_LEVEL_CLOSE * least

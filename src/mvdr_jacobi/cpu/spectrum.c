@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* The spectrum of a bin, eight directions at a time, one in each vector lane. */
-#include "mvdr_jacobi/cpu/internal.h"
+#include "mvdr_jacobi/cpu/kernels.h"
 
 #include <float.h>
 #include <math.h>
@@ -13,12 +13,12 @@ unsigned mvdr_spectrum_power(const mvdr_view *view, bool corrected, const double
     const size_t m = mvdr_pad(view->m, MVDR_LANES);
     double s[MVDR_LANES] = {0};
     if (m && view->vectors)
-        mvdr_multiplied(view->factor, view->rows, scratch->z, m,
-                        view->gain > 0 ? scratch->energy : NULL, s);
+        scratch->kernels->multiplied(view->factor, view->rows, scratch->z, m,
+                                     view->gain > 0 ? scratch->energy : NULL, s);
     else if (m && view->inverse)
         mvdr_inverse_energies(view, norm, scratch, s);
     else if (m)
-        mvdr_substitute(view->factor, 0, m, scratch->z, s);
+        scratch->kernels->substitute(view->factor, 0, m, scratch->z, s);
     mvdr_powers(view, corrected, norm, s, power);
     return m && view->gain > 0 ? mvdr_gain_limit(view, norm, scratch->energy, power) : 0;
 }
@@ -60,7 +60,8 @@ static void look_from(mvdr_stage *stage, size_t bin, const uint64_t *turns, mvdr
                       double norm[MVDR_LANES]) {
     const mvdr_view *view = &stage->bin[bin].view;
     if (stage->shape.by_snapshots) {
-        mvdr_project(stage, bin, turns, view->offset, scratch->column, view->m, scratch->project);
+        mvdr_project(stage, bin, turns, view->offset, scratch->column, view->m, scratch,
+                     scratch->project);
         take_projections(view, scratch->project, scratch);
         for (size_t lane = 0; lane < MVDR_LANES; lane++)
             norm[lane] = (double)stage->rows.n;

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Most of the arithmetic of a window, compiled for each instruction set with vectors of the set's
+ * length. Wider ones, in functions that are compiled for several sets (SONAR_MULTIARCH), go through
+ * memory. All sets sum in the same order. Any thread. */
+#ifndef SONAR_MVDR_JACOBI_CPU_KERNELS_H
+#define SONAR_MVDR_JACOBI_CPU_KERNELS_H
+
+#include "mvdr_jacobi/cpu/internal.h"
+
+enum {
+    MVDR_PART = 128,  /* sensors whose steering vectors are in the first cache */
+    MVDR_COLUMNS = 4, /* columns whose products are summed at the same time, in registers */
+};
+
+/* A part of a column. */
+typedef struct mvdr_part {
+    _Alignas(64) double re[MVDR_PART], im[MVDR_PART];
+} mvdr_part;
+
+/* Steering vectors of a part. */
+typedef struct mvdr_steered {
+    _Alignas(64) double re[MVDR_PART][MVDR_LANES], im[MVDR_PART][MVDR_LANES];
+} mvdr_steered;
+
+/* Products of a column with eight steering vectors, x^H a. */
+typedef struct mvdr_sums {
+    _Alignas(64) double re[MVDR_LANES], im[MVDR_LANES];
+} mvdr_sums;
+
+typedef struct mvdr_kernels {
+    /* The products of MVDR_COLUMNS parts of `sensors` sensors, each with the steering vectors of
+     * the one before times `turn`, beginning with a, which is turned likewise. turn == NULL: all
+     * with a. */
+    void (*project)(const mvdr_part *x, size_t sensors, const mvdr_steered *turn, mvdr_steered *a,
+                    mvdr_sums *sums);
+    /* x^H y of a column x and a vector y in double, both of length ld, a multiple of MVDR_LANES. */
+    void (*inner)(const float *x, const double *y_re, const double *y_im, size_t ld, double *re,
+                  double *im);
+
+    /* Quadratic forms of eight vectors, [row][re, im][lane], to out[lane]. */
+    /* |L^-1 z|^2 over the rows from `begin`, a multiple of eight, to `padded`. Replaces z by
+     * L^-1 z. */
+    void (*substitute)(double *factor, size_t begin, size_t padded, double *z, double *out);
+    /* z^H M z from M's lower triangle, which has square blocks on its diagonal. */
+    void (*quadratic)(double *inverse, const double *z, size_t m, double *out);
+    /* |F z|^2 for an F of `rows` rows in panels of `m` columns. If `each` is not NULL, it gets the
+     * squared magnitude of each row, [row][lane]. */
+    void (*multiplied)(const double *factor, size_t rows, const double *z, size_t m, double *each,
+                       double *out);
+} mvdr_kernels;
+
+/* Those for this processor, or for the set that SONAR_ISA names. */
+const mvdr_kernels *mvdr_kernels_here(void);
+
+#endif
