@@ -678,7 +678,7 @@ static void await_counts(feed *feed, uint64_t windows, sonar_percentiles *latenc
 }
 
 static void check_latency_parts(const sonar_backend *backend, const char *ingest) {
-    enum { WINDOWS = 60 };
+    enum { TIMED = 60 };
     sonar_error err = {0};
     static sonar_status status;
     sonar_percentiles latency;
@@ -686,9 +686,9 @@ static void check_latency_parts(const sonar_backend *backend, const char *ingest
     feed feed;
     fake = (struct fake_device){0};
     cr_assert_eq(feed_open(&feed, ingest, "backend: cpu", NULL, 0, backend, &err), SONAR_OK);
-    cr_assert(feed_windows(&feed, WINDOWS));
-    await_counts(&feed, WINDOWS, &latency, &status);
-    cr_assert_eq(latency.count, WINDOWS);
+    cr_assert(feed_windows(&feed, TIMED));
+    await_counts(&feed, TIMED, &latency, &status);
+    cr_assert_eq(latency.count, TIMED);
     for (int i = 0; i < SONAR_LATENCY_PARTS; i++) {
         const sonar_percentiles *part = &status.latency_part[i];
         cr_expect_eq(part->count, latency.count, "%s", sonar_latency_parts.name[i]);
@@ -739,7 +739,7 @@ static void be_late(const char *stage, const sonar_buffer *in, const sonar_buffe
 
 /* If the next window waits already, samples are held only as long as the stages need them. */
 Test(times, sensors_are_measured_at_once_where_a_window_waits) {
-    enum { WINDOWS = 3 };
+    enum { TIMED = 3 };
     sonar_error err = {0};
     static sonar_status status;
     sonar_percentiles latency;
@@ -749,9 +749,9 @@ Test(times, sensors_are_measured_at_once_where_a_window_waits) {
                  SONAR_OK);
     late = feed.pipeline;
     fake.listener = be_late;
-    cr_assert(feed_windows(&feed, WINDOWS));
-    await_counts(&feed, WINDOWS, &latency, &status);
-    cr_expect_eq(status.stage[SONAR_TIMED_HEALTH][SONAR_PART_HOST].count, WINDOWS);
+    cr_assert(feed_windows(&feed, TIMED));
+    await_counts(&feed, TIMED, &latency, &status);
+    cr_expect_eq(status.stage[SONAR_TIMED_HEALTH][SONAR_PART_HOST].count, TIMED);
     cr_expect_gt(status.latency_part[SONAR_LATENCY_HEALTH].sum_s, 0);
     feed_close(&feed);
     fake.listener = NULL;
