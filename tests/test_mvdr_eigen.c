@@ -272,7 +272,7 @@ static double factor_ratio(size_t n, spectrum kind, uint64_t seed) {
         d[i] = 1e-12 + prescribed(kind, i, n, &seed);
     cplx *u = random_unitary(n, n, &seed), *a = compose(n, n, n, u, d, u);
     double *l = triangle_of(n, a);
-    cr_expect(mvdr_factor(l, n), "n %zu, spectrum %d", n, (int)kind);
+    cr_expect(mvdr_factor(mvdr_kernels_here(), l, n), "n %zu, spectrum %d", n, (int)kind);
     for (size_t i = 0; i < n; i++)
         for (size_t j = 0; j <= i; j++) {
             cplx sum = -a[j * n + i];
@@ -301,7 +301,7 @@ Test(mvdr_eigen, no_factor_of_an_indefinite_matrix) {
     double *l = sonar_alloc(mvdr_triangle(20), sizeof *l);
     for (size_t i = 0; i < 24; i++)
         *mvdr_at(l, i, i) = i == 13 ? -1e-9 : 1;
-    cr_expect(!mvdr_factor(l, 20));
+    cr_expect(!mvdr_factor(mvdr_kernels_here(), l, 20));
     free(l);
 }
 
@@ -354,11 +354,12 @@ Test(mvdr_eigen, inverse_of_every_spectrum) {
             double *l = triangle_of(n, a), *x = sonar_alloc(mvdr_triangle(n), sizeof *x);
             for (size_t k = 0; k < n; k++)
                 once += 1 / d[k], twice += 1 / (d[k] * d[k]);
-            cr_assert(mvdr_factor(l, n));
+            cr_assert(mvdr_factor(mvdr_kernels_here(), l, n));
             mvdr_invert(mvdr_kernels_here(), l, n, x, &first, &second);
             expect_near(first, once, 1e-10, "trace", n, kind);
-            expect_near(mvdr_inverse_energy(x, n), twice, 1e-10, "energy", n, kind);
-            mvdr_multiply_out(x, n, l);
+            expect_near(mvdr_multiply_out(mvdr_kernels_here(), x, n, NULL), twice, 1e-10, "energy",
+                        n, kind);
+            mvdr_multiply_out(mvdr_kernels_here(), x, n, l);
             expect_inverse(l, a, d, n, kind);
             cr_expect(second <= twice * (1 + 1e-10) &&
                           second * (double)n >= once * once * (1 - 1e-10),

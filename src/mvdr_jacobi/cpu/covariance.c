@@ -84,7 +84,7 @@ void mvdr_slide(mvdr_stage *stage, size_t bin, size_t begin, size_t end, double 
     const size_t in_use = sign > 0 ? stage->shape.slots : stage->filled;
     const size_t m =
         load_panels(stage, bin, stage->next + begin, end - begin, in_use, scratch->panel);
-    mvdr_add_products(r, sensors, sign, scratch->panel, m);
+    mvdr_add_products(scratch->kernels, r, sensors, sign, scratch->panel, m);
     *loudest = fmax(*loudest, mvdr_trace(r, sensors));
 }
 
@@ -103,7 +103,7 @@ void mvdr_refresh(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
     memset(r, 0, mvdr_triangle(sensors) * sizeof *r);
     for (size_t slot = 0; slot < filled; slot += MVDR_CHUNK) {
         const size_t count = sonar_min_size(filled - slot, MVDR_CHUNK);
-        mvdr_add_products(r, sensors, 1, scratch->panel,
+        mvdr_add_products(scratch->kernels, r, sensors, 1, scratch->panel,
                           load_panels(stage, bin, slot, count, filled, scratch->panel));
     }
     *loudest = mvdr_trace(r, sensors);

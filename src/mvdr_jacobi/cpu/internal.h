@@ -144,9 +144,10 @@ void mvdr_descending(const double *d, size_t count, size_t *order);
 
 /* Replaces a by its Cholesky factor L, with 1/L_ii on the diagonal. False if a is not positive
  * definite. */
-bool mvdr_factor(double *a, size_t order);
+bool mvdr_factor(const struct mvdr_kernels *kernels, double *a, size_t order);
 /* The factor of a + delta I, to `factor`; a is kept. */
-bool mvdr_factor_loaded(const double *a, size_t order, double delta, double *factor);
+bool mvdr_factor_loaded(const struct mvdr_kernels *kernels, const double *a, size_t order,
+                        double delta, double *factor);
 /* tr a */
 double mvdr_trace(double *a, size_t order);
 
@@ -155,13 +156,16 @@ double mvdr_trace(double *a, size_t order);
  * X^H X, the inverse of L L^H, and the sum of their squares. */
 void mvdr_invert(const struct mvdr_kernels *kernels, double *factor, size_t order, double *x,
                  double *first, double *second);
-/* |X^H X|^2: the sum of the squared magnitudes of all elements. */
-double mvdr_inverse_energy(const double *x, size_t order);
-/* Computes X^H X as a triangle with square blocks on its diagonal. */
-void mvdr_multiply_out(const double *x, size_t order, double *inverse);
+/* Writes X^H X to `inverse`, unless that is NULL, as a triangle with square blocks on its diagonal.
+ * Returns |X^H X|^2, the sum of the squared magnitudes of all elements. The identity beyond the
+ * matrix is left out: it has another unit, and beside it the inverse of a loud matrix would be
+ * lost. */
+double mvdr_multiply_out(const struct mvdr_kernels *kernels, const double *x, size_t order,
+                         double *inverse);
 /* a += sign times the sum of x x^H over `count` columns x, which come as panels [column][re,
  * im][row]. */
-void mvdr_add_products(double *a, size_t order, double sign, const double *panels, size_t count);
+void mvdr_add_products(const struct mvdr_kernels *kernels, double *a, size_t order, double sign,
+                       const double *panels, size_t count);
 /* a = scale r. */
 void mvdr_scale(double *a, size_t order, double scale, const double *r);
 /* a = keep a + take x x^H. re and im of x are padded with zeros to whole panels. */

@@ -27,10 +27,10 @@ static bool make_inverse(mvdr_stage *stage, size_t bin, size_t count, double del
     double *to = stage->factor + bin * stage->factor_size;
     double trace, squares;
     mvdr_form_covariance(stage, bin, (double)count, scratch);
-    if (!mvdr_factor_loaded(scratch->a, sensors, delta, to))
+    if (!mvdr_factor_loaded(scratch->kernels, scratch->a, sensors, delta, to))
         return false;
     mvdr_invert(scratch->kernels, to, sensors, scratch->inverse, &trace, &squares);
-    mvdr_multiply_out(scratch->inverse, sensors, to);
+    mvdr_multiply_out(scratch->kernels, scratch->inverse, sensors, to);
     mvdr_symmetrise(to, ld);
     for (size_t i = 0; i < ld; i++)
         if (i >= sensors || !stage->rows.used[i])

@@ -11,13 +11,17 @@ enum { STEP = 2 * MVDR_LANES, GROUP = 4 /* rows of the factor that are processed
 #define LOAD(to, from)  memcpy(&(to), from, sizeof(VECTOR))
 #define STORE(to, from) memcpy(to, &(from), sizeof(VECTOR))
 #define TABLE                                                                                      \
-    { NAME(project), NAME(inner), NAME(substitute), NAME(quadratic), NAME(multiplied) }
+    {                                                                                              \
+        NAME(project), NAME(inner), NAME(outer), NAME(solve), NAME(substitute), NAME(quadratic),   \
+            NAME(multiplied)                                                                       \
+    }
 
 #if SONAR_HAS_WIDE
 #define NAME(of) of##_v4
 #define TARGET   SONAR_TARGET_V4
 #define WIDTH    8
 typedef double VECTOR __attribute__((vector_size(WIDTH * sizeof(double))));
+#include "mvdr_jacobi/cpu/factor_kernel.h"
 #include "mvdr_jacobi/cpu/forms_kernel.h"
 #include "mvdr_jacobi/cpu/products_kernel.h"
 static const mvdr_kernels NAME(kernels) = TABLE;
@@ -29,6 +33,7 @@ static const mvdr_kernels NAME(kernels) = TABLE;
 #define TARGET   SONAR_TARGET_V3
 #define WIDTH    4
 typedef double VECTOR __attribute__((vector_size(WIDTH * sizeof(double))));
+#include "mvdr_jacobi/cpu/factor_kernel.h"
 #include "mvdr_jacobi/cpu/forms_kernel.h"
 #include "mvdr_jacobi/cpu/products_kernel.h"
 static const mvdr_kernels NAME(kernels) = TABLE;
@@ -41,6 +46,7 @@ static const mvdr_kernels NAME(kernels) = TABLE;
 #define TARGET
 #define WIDTH 2
 typedef double VECTOR __attribute__((vector_size(WIDTH * sizeof(double))));
+#include "mvdr_jacobi/cpu/factor_kernel.h"
 #include "mvdr_jacobi/cpu/forms_kernel.h"
 #include "mvdr_jacobi/cpu/products_kernel.h"
 static const mvdr_kernels NAME(kernels) = TABLE;

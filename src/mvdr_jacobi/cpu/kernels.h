@@ -37,6 +37,12 @@ typedef struct mvdr_kernels {
     void (*inner)(const float *x, const double *y_re, const double *y_im, size_t ld, double *re,
                   double *im);
 
+    /* Blocks of panels, eight columns of eight rows, [column][re, im][row]. */
+    /* sum = sum over `count` columns of b_k c_k^H, for the rows of two panels. */
+    void (*outer)(const double *b, const double *c, size_t count, double *sum);
+    /* x <- x L^-H for the diagonal block L of a factor, which has 1/L_ii on the diagonal. */
+    void (*solve)(double *x, const double *l);
+
     /* Quadratic forms of eight vectors, [row][re, im][lane], to out[lane]. */
     /* |L^-1 z|^2 over the rows from `begin`, a multiple of eight, to `padded`. Replaces z by
      * L^-1 z. */

@@ -103,7 +103,7 @@ void mvdr_weigh_vectors(const mvdr_scratch *scratch, size_t n, size_t rows, doub
  * A's eigenvalues. */
 static void factorise(const mvdr_scratch *scratch, size_t n, double most, mvdr_load *load,
                       double *factor) {
-    while (!mvdr_factor_loaded(scratch->a, n, load->delta, factor)) {
+    while (!mvdr_factor_loaded(scratch->kernels, scratch->a, n, load->delta, factor)) {
         load->delta = fmax(4 * load->delta, DBL_EPSILON * most);
         load->floored = true;
     }
@@ -244,7 +244,7 @@ static double level_by_inverse(const mvdr_stage *stage, const mvdr_view *view, c
     return most - least < MVDR_LEVEL_CLOSE * least
                ? least
                : level_of(stage, view, looks, first,
-                          mvdr_inverse_energy(scratch->inverse, view->m));
+                          mvdr_multiply_out(scratch->kernels, scratch->inverse, view->m, NULL));
 }
 
 /* The loading by the noise rule from the median eigenvalue, of the matrix reduced to scratch->d and
