@@ -233,7 +233,8 @@ static double eigenvalue_ratio(int type, size_t n, uint64_t seed) {
     size_t *order = calloc(n, sizeof *order);
     cplx *a = lapack_type(type, n, &seed);
     load(h, a, true);
-    cr_expect(mvdr_eigenvalues(h, v, v + 4 * h.ld, d, d + n), "type %d, n %zu", type, n);
+    cr_expect(mvdr_eigenvalues(mvdr_kernels_here(), h, v, v + 4 * h.ld, d, d + n), "type %d, n %zu",
+              type, n);
     mvdr_oracle_eigenvalues(n, a, d + 2 * n);
     mvdr_descending(d, n, order);
     for (size_t i = 0; i < n; i++)
@@ -386,7 +387,7 @@ Test(mvdr_eigen, few_eigenvalues_of_every_spectrum) {
                     once += 1 / (d[k] + 1e-3), twice += pow(d[k] + 1e-3, -2);
                 }
                 load(h, a, true);
-                mvdr_reduce(h, v, v + 4 * h.ld, t, t + n);
+                mvdr_kernels_here()->reduce(h, v, v + 4 * h.ld, t, t + n);
                 const double mean = mvdr_ranked_mean(t, t + n, n, rank, most);
                 const double away = fabs(mean - (d[low] + d[high]) / 2);
                 cr_expect(away <= RATIO * (double)n * ULP * most + 1e-11 * d[low],

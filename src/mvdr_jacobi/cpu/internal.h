@@ -115,11 +115,9 @@ typedef struct mvdr_scratch {
 /* Computes the eigenvalues of the Hermitian matrix in h's lower triangle into d, descending.
  * Destroys h. v_re, v_im and e are scratch of 4 ld, 4 ld and n elements. False if an eigenvalue was
  * not found. */
-bool mvdr_eigenvalues(mvdr_square h, double *v_re, double *v_im, double *d, double *e);
+bool mvdr_eigenvalues(const struct mvdr_kernels *kernels, mvdr_square h, double *v_re, double *v_im,
+                      double *d, double *e);
 
-/* Reduces h to a tridiagonal matrix with the same eigenvalues: its diagonal to d, the elements
- * beside the diagonal to e. Arguments as above. */
-void mvdr_reduce(mvdr_square h, double *v_re, double *v_im, double *d, double *e);
 /* The mean of two eigenvalues of the tridiagonal matrix, given by their ranks; rank 0 is the
  * smallest. No eigenvalue may exceed `most` or be negative, except by rounding. Squares the
  * elements of e. */

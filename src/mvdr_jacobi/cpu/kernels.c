@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "mvdr_jacobi/cpu/kernels.h"
 
+#include <math.h>
+
 #include "core/isa.h"
 
 enum { STEP = 2 * MVDR_LANES, GROUP = 4 /* rows of the factor that are processed together */ };
@@ -12,8 +14,8 @@ enum { STEP = 2 * MVDR_LANES, GROUP = 4 /* rows of the factor that are processed
 #define STORE(to, from) memcpy(to, &(from), sizeof(VECTOR))
 #define TABLE                                                                                      \
     {                                                                                              \
-        NAME(project), NAME(inner), NAME(outer), NAME(solve), NAME(substitute), NAME(quadratic),   \
-            NAME(multiplied)                                                                       \
+        NAME(project), NAME(inner), NAME(outer), NAME(solve), NAME(reduce), NAME(substitute),      \
+            NAME(quadratic), NAME(multiplied)                                                      \
     }
 
 #if SONAR_HAS_WIDE
@@ -24,6 +26,7 @@ typedef double VECTOR __attribute__((vector_size(WIDTH * sizeof(double))));
 #include "mvdr_jacobi/cpu/factor_kernel.h"
 #include "mvdr_jacobi/cpu/forms_kernel.h"
 #include "mvdr_jacobi/cpu/products_kernel.h"
+#include "mvdr_jacobi/cpu/reduction_kernel.h"
 static const mvdr_kernels NAME(kernels) = TABLE;
 #undef NAME
 #undef TARGET
@@ -36,6 +39,7 @@ typedef double VECTOR __attribute__((vector_size(WIDTH * sizeof(double))));
 #include "mvdr_jacobi/cpu/factor_kernel.h"
 #include "mvdr_jacobi/cpu/forms_kernel.h"
 #include "mvdr_jacobi/cpu/products_kernel.h"
+#include "mvdr_jacobi/cpu/reduction_kernel.h"
 static const mvdr_kernels NAME(kernels) = TABLE;
 #undef NAME
 #undef TARGET
@@ -49,6 +53,7 @@ typedef double VECTOR __attribute__((vector_size(WIDTH * sizeof(double))));
 #include "mvdr_jacobi/cpu/factor_kernel.h"
 #include "mvdr_jacobi/cpu/forms_kernel.h"
 #include "mvdr_jacobi/cpu/products_kernel.h"
+#include "mvdr_jacobi/cpu/reduction_kernel.h"
 static const mvdr_kernels NAME(kernels) = TABLE;
 
 const mvdr_kernels *mvdr_kernels_here(void) {

@@ -43,6 +43,11 @@ typedef struct mvdr_kernels {
     /* x <- x L^-H for the diagonal block L of a factor, which has 1/L_ii on the diagonal. */
     void (*solve)(double *x, const double *l);
 
+    /* Reduces the Hermitian matrix in h's lower triangle to a tridiagonal one with the same
+     * eigenvalues: its diagonal to d, the elements beside it to e. Destroys h. v_re, v_im and e are
+     * scratch of 4 ld, 4 ld and n elements. */
+    void (*reduce)(mvdr_square h, double *v_re, double *v_im, double *d, double *e);
+
     /* Quadratic forms of eight vectors, [row][re, im][lane], to out[lane]. */
     /* |L^-1 z|^2 over the rows from `begin`, a multiple of eight, to `padded`. Replaces z by
      * L^-1 z. */

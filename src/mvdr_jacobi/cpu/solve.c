@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Solves a bin: from its matrix to eigenvalues, loading, level and factor. */
-#include "mvdr_jacobi/cpu/internal.h"
+#include "mvdr_jacobi/cpu/kernels.h"
 #include "mvdr_jacobi/rules/modes.h"
 
 #include <float.h>
@@ -75,8 +75,8 @@ mvdr_sweeps mvdr_decompose(const mvdr_stage *stage, size_t n, bool vectors, mvdr
         for (size_t i = 0; i < n; i++)
             scratch->d[i] = h.re[i * h.ld + i];
     } else {
-        sweeps.converged =
-            mvdr_eigenvalues(h, scratch->v_re, scratch->v_im, scratch->d, scratch->e);
+        sweeps.converged = mvdr_eigenvalues(scratch->kernels, h, scratch->v_re, scratch->v_im,
+                                            scratch->d, scratch->e);
     }
     sort(scratch, n);
     return sweeps;
@@ -256,7 +256,8 @@ static bool load_by_median(const mvdr_stage *stage, const looks *looks, double t
     mvdr_middle(stage->rows.n, snapshots, middle);
     if (!(trace > 0) || middle[1] >= m)
         return false;
-    mvdr_reduce(spread(scratch, m, false), scratch->v_re, scratch->v_im, scratch->d, scratch->e);
+    scratch->kernels->reduce(spread(scratch, m, false), scratch->v_re, scratch->v_im, scratch->d,
+                             scratch->e);
     const size_t rank[2] = {m - 1 - middle[0], m - 1 - middle[1]};
     const double median = mvdr_ranked_mean(scratch->d, scratch->e, m, rank, trace);
     return mvdr_loading_by_median(&stage->spec, trace, median, stage->rows.n, snapshots, load);
