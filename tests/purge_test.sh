@@ -11,7 +11,8 @@ lib=$DPKG_ROOT/var/lib
 for name in sonard sonard-bow sonard-stern; do
     mkdir -p "$lib/private/$name/recordings"
     ln -s "private/$name" "$lib/$name"
-    touch "$lib/$name/fftwf.wisdom" "$lib/$name/train.yaml" "$lib/$name/train_r1.yaml"
+    touch "$lib/$name/fftwf.wisdom" "$lib/$name/train.yaml" "$lib/$name/train_r1.yaml" \
+        "$lib/$name/tracks" "$lib/$name/tracks.x7Gd2a"
 done
 echo sea >"$lib/sonard/recordings/array-20260102T030405.678Z.sigmf-data"
 mkdir "$lib/sonard-bow/elsewhere"
@@ -24,4 +25,4 @@ sh "$source/service/debian/postrm" purge >"$DPKG_ROOT/said"
 grep -q "private/sonard-bow is kept" "$DPKG_ROOT/said" || complain "what is kept is not told"
 [ ! -e "$lib/private/sonard-stern" ] || complain "an empty folder is left"
 [ ! -L "$lib/sonard-stern" ] || complain "a link to nothing is left"
-[ -z "$(find "$lib" -name 'train*' -o -name '*.wisdom')" ] || complain "plans are left"
+[ -z "$(find "$lib" -name 'train*' -o -name '*.wisdom' -o -name 'tracks*')" ] || complain "plans or tracks are left"
