@@ -24,7 +24,7 @@ void mvdr_add_products(const mvdr_kernels *kernels, double *a, size_t order, dou
                        const double *panels, size_t count) {
     for (size_t b = 0; count && b < mvdr_pad(order, ROWS) / ROWS; b++)
         for (size_t c = 0; c <= b; c++) {
-            double sum[BLOCK];
+            _Alignas(64) double sum[BLOCK];
             kernels->outer(panels + b * count * STEP, panels + c * count * STEP, count, sum);
             add_block(mvdr_panel(a, b) + c * BLOCK, sign, sum);
         }
@@ -89,7 +89,8 @@ SONAR_MULTIARCH static bool factor_block(double *x) {
 bool mvdr_factor(const mvdr_kernels *kernels, double *a, size_t order) {
     for (size_t b = 0; b < mvdr_pad(order, ROWS) / ROWS; b++)
         for (size_t c = 0; c <= b; c++) {
-            double *own = mvdr_panel(a, b), *other = mvdr_panel(a, c), sum[BLOCK];
+            double *own = mvdr_panel(a, b), *other = mvdr_panel(a, c);
+            _Alignas(64) double sum[BLOCK];
             kernels->outer(own, other, c * ROWS, sum);
             add_block(own + c * BLOCK, -1, sum);
             if (c < b)
@@ -168,7 +169,7 @@ double mvdr_multiply_out(const mvdr_kernels *kernels, const double *x, size_t or
     for (size_t c = 0; c < padded; c += ROWS) {
         const double *own = x, *below = x;
         for (size_t b = c; b < padded; b += ROWS) {
-            double sum[BLOCK];
+            _Alignas(64) double sum[BLOCK];
             kernels->outer(below, own + (b - c) * STEP, padded - b, sum);
             total +=
                 b == c ? energy_of(sum, sonar_min_size(ROWS, order - c)) : 2 * energy_of(sum, ROWS);

@@ -32,26 +32,26 @@ TARGET static void NAME(outer)(const double *b, const double *c, size_t count, d
             NAME(outer_four)(b + row, c, count, first, sum + row);
 }
 
+/* Unrolled, so that the rows stay in registers. */
 TARGET static void NAME(solve)(double *x, const double *l) {
-    for (size_t row = 0; row < MVDR_LANES; row += WIDTH)
+    for (size_t row = 0; row < MVDR_LANES; row += WIDTH) {
+        VECTOR re[MVDR_LANES], im[MVDR_LANES];
+#pragma GCC unroll 8
         for (size_t j = 0; j < MVDR_LANES; j++) {
-            double *own = x + j * STEP + row;
-            VECTOR re, im;
-            LOAD(re, own);
-            LOAD(im, own + MVDR_LANES);
+            LOAD(re[j], x + j * STEP + row);
+            LOAD(im[j], x + j * STEP + row + MVDR_LANES);
+#pragma GCC unroll 8
             for (size_t t = 0; t < j; t++) {
                 const double lr = l[t * STEP + j], li = l[t * STEP + MVDR_LANES + j];
-                VECTOR xr, xi;
-                LOAD(xr, x + t * STEP + row);
-                LOAD(xi, x + t * STEP + row + MVDR_LANES);
-                re -= xr * lr;
-                re -= xi * li;
-                im -= xi * lr;
-                im += xr * li;
+                re[j] -= re[t] * lr;
+                re[j] -= im[t] * li;
+                im[j] -= im[t] * lr;
+                im[j] += re[t] * li;
             }
-            re *= l[j * STEP + j];
-            im *= l[j * STEP + j];
-            STORE(own, re);
-            STORE(own + MVDR_LANES, im);
+            re[j] *= l[j * STEP + j];
+            im[j] *= l[j * STEP + j];
+            STORE(x + j * STEP + row, re[j]);
+            STORE(x + j * STEP + row + MVDR_LANES, im[j]);
         }
+    }
 }

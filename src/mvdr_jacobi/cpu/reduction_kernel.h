@@ -74,7 +74,7 @@ TARGET INLINE void NAME(pass_rows)(NAME(passage) * p, size_t columns, size_t i, 
 TARGET INLINE void NAME(pass)(mvdr_square h, size_t j, size_t columns, NAME(reflector) old,
                               NAME(reflector) new) {
     const size_t first = j / MVDR_LANES * MVDR_LANES;
-    double re[2][MVDR_LANES], im[2][MVDR_LANES];
+    _Alignas(64) double re[2][MVDR_LANES], im[2][MVDR_LANES];
     NAME(passage) p = {0};
 #pragma GCC unroll 2
     for (size_t c = 0; c < columns; c++) {
