@@ -119,8 +119,9 @@ static sonar_code create(const void *spec, const sonar_host *host, void **out, s
         destroy(stage);
         return code;
     }
+    const mvdr_kernels *kernels = mvdr_kernels_here();
     for (size_t i = 0; i < host->workers; i++)
-        stage->scratch[i].kernels = mvdr_kernels_here();
+        stage->scratch[i].kernels = kernels;
     if (stage->tones)
         *stage->tones = *stage->spec.tones;
     stage->spec.tones = NULL; /* borrowed */

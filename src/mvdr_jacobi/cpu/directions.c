@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The columns' projections on all directions, which are kept from window to window. A direction's
+ * Snapshot space: the columns' products with steering vectors, eight directions at a time, one in
+ * each vector lane. Those with all directions are kept from window to window. There a direction's
  * steering vector of a bin is that of the bin before, turned by e^{j 2 pi turns}. It is in double:
  * after RUN bins each element is right to 1e-14, so that projections made in different windows,
  * from different first bins, belong to the same vector, and |a|^2 is the number of sensors.
@@ -154,10 +155,14 @@ void mvdr_project(const mvdr_stage *stage, size_t bin, const uint64_t *turns, in
 
 /* ---- all bins -------------------------------------------------------------------------------- */
 
+/* Whether so many new columns are due that each bin makes its own steering vectors. */
+static bool many(const mvdr_stage *stage) {
+    return (stage->arrived - mvdr_skipped(stage)) * stage->shape.each > FEW;
+}
+
 /* Whether a bin's steering vectors do not follow from those of its neighbours. */
 static bool alone(const mvdr_stage *stage, size_t bin) {
-    return stage->bin[bin].projected || stage->bin[bin].whole ||
-           (stage->arrived - mvdr_skipped(stage)) * stage->shape.each > FEW;
+    return stage->bin[bin].projected || stage->bin[bin].whole || many(stage);
 }
 
 /* The projections of a bin on eight directions, [column][re, im][lane]. */
@@ -199,9 +204,8 @@ static void project_task(void *arg, size_t task, size_t worker) {
                  to = sonar_min_size(from + MVDR_LANES * TOGETHER, stage->directions);
     const mvdr_scratch *scratch = &stage->scratch[worker];
     size_t *column = scratch->column;
-    size_t count = mvdr_list_due(stage, false, column);
-    if (stage->renewed || count > FEW)
-        count = 0; /* all bins are alone */
+    const bool all_alone = stage->renewed || many(stage);
+    size_t count = all_alone ? 0 : mvdr_list_due(stage, false, column);
     view v = {.stage = stage, .kernels = scratch->kernels};
     for (; v.first < sensors && count; v.first += MVDR_PART)
         for (size_t t = from; t < to; t += MVDR_LANES) {

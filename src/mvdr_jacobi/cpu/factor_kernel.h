@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Blocks of a triangle in panels (internal.h), eight columns of eight rows, for one instruction
- * set, WIDTH rows at a time: kernels.c defines the macros. */
+ * set, WIDTH rows at a time: set_kernel.h defines the macros. */
 
 /* Four columns of the sum, from `first` on. */
 TARGET INLINE void NAME(outer_four)(const double *b, const double *c, size_t count, size_t first,

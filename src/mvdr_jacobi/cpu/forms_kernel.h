@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Quadratic forms of eight vectors (kernels.h), for one instruction set, WIDTH vectors at a time:
- * kernels.c defines the macros. The powers follow from them. */
+ * set_kernel.h defines the macros. The powers follow from them. */
 
 typedef struct NAME(group) {
     VECTOR re[GROUP], im[GROUP];

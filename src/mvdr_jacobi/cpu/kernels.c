@@ -7,54 +7,22 @@
 
 enum { STEP = 2 * MVDR_LANES, GROUP = 4 /* rows of the factor that are processed together */ };
 
-/* For the kernels: a name for each function, its attributes, and the doubles of a vector. */
-#define VECTOR          NAME(vector)
-#define INLINE          static inline __attribute__((always_inline))
-#define LOAD(to, from)  memcpy(&(to), from, sizeof(VECTOR))
-#define STORE(to, from) memcpy(to, &(from), sizeof(VECTOR))
-#define TABLE                                                                                      \
-    {                                                                                              \
-        NAME(project), NAME(inner), NAME(outer), NAME(solve), NAME(reduce), NAME(substitute),      \
-            NAME(quadratic), NAME(multiplied)                                                      \
-    }
-
 #if SONAR_HAS_WIDE
 #define NAME(of) of##_v4
 #define TARGET   SONAR_TARGET_V4
 #define WIDTH    8
-typedef double VECTOR __attribute__((vector_size(WIDTH * sizeof(double))));
-#include "mvdr_jacobi/cpu/factor_kernel.h"
-#include "mvdr_jacobi/cpu/forms_kernel.h"
-#include "mvdr_jacobi/cpu/products_kernel.h"
-#include "mvdr_jacobi/cpu/reduction_kernel.h"
-static const mvdr_kernels NAME(kernels) = TABLE;
-#undef NAME
-#undef TARGET
-#undef WIDTH
+#include "mvdr_jacobi/cpu/set_kernel.h"
 
 #define NAME(of) of##_v3
 #define TARGET   SONAR_TARGET_V3
 #define WIDTH    4
-typedef double VECTOR __attribute__((vector_size(WIDTH * sizeof(double))));
-#include "mvdr_jacobi/cpu/factor_kernel.h"
-#include "mvdr_jacobi/cpu/forms_kernel.h"
-#include "mvdr_jacobi/cpu/products_kernel.h"
-#include "mvdr_jacobi/cpu/reduction_kernel.h"
-static const mvdr_kernels NAME(kernels) = TABLE;
-#undef NAME
-#undef TARGET
-#undef WIDTH
+#include "mvdr_jacobi/cpu/set_kernel.h"
 #endif
 
 #define NAME(of) of##_any
 #define TARGET
 #define WIDTH 2
-typedef double VECTOR __attribute__((vector_size(WIDTH * sizeof(double))));
-#include "mvdr_jacobi/cpu/factor_kernel.h"
-#include "mvdr_jacobi/cpu/forms_kernel.h"
-#include "mvdr_jacobi/cpu/products_kernel.h"
-#include "mvdr_jacobi/cpu/reduction_kernel.h"
-static const mvdr_kernels NAME(kernels) = TABLE;
+#include "mvdr_jacobi/cpu/set_kernel.h"
 
 const mvdr_kernels *mvdr_kernels_here(void) {
     static const mvdr_kernels *const kernels[SONAR_ISAS] = {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Products of snapshots with steering vectors and with one another (kernels.h), for one instruction
- * set: kernels.c defines the macros. */
+ * set: set_kernel.h defines the macros. */
 
 /* WIDTH of the eight directions. */
 TARGET INLINE void NAME(project_some)(const mvdr_part *x, size_t sensors, const mvdr_steered *turn,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Householder's reduction of a Hermitian matrix to a real tridiagonal one (Golub and Van Loan,
- * Matrix Computations, 8.3), for one instruction set: kernels.c defines the macros. */
+ * Matrix Computations, 8.3), for one instruction set: set_kernel.h defines the macros. */
 
 /* A reflector I - tau v v^H. Vectors have `ld` elements; rows above the present step are zero. */
 typedef struct NAME(reflector) {
@@ -84,11 +84,11 @@ TARGET INLINE void NAME(pass)(mvdr_square h, size_t j, size_t columns, NAME(refl
         p.f[c] = new.vr[j + c], p.g[c] = new.vi[j + c];
     }
     for (size_t row = 0; row < MVDR_LANES; row += WIDTH) {
+        const int64_t diagonal = (int64_t)(j - first) - (int64_t)row;
 #pragma GCC unroll 2
         for (size_t c = 0; c < columns; c++)
             p.sum_re[c] = p.sum_im[c] = (VECTOR){0};
-        NAME(pass_rows)
-        (&p, columns, first + row, true, (int64_t)(j - first) - (int64_t)row, &old, &new);
+        NAME(pass_rows)(&p, columns, first + row, true, diagonal, &old, &new);
         for (size_t i = first + MVDR_LANES + row; i < h.ld; i += MVDR_LANES)
             NAME(pass_rows)(&p, columns, i, false, 0, &old, &new);
 #pragma GCC unroll 2

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* All kernels (kernels.h) for one instruction set. Included once for each set, with NAME (a name
+ * for each function), TARGET (attributes) and WIDTH (doubles of a vector). */
+#define VECTOR          NAME(vector)
+#define INLINE          static inline __attribute__((always_inline))
+#define LOAD(to, from)  memcpy(&(to), from, sizeof(VECTOR))
+#define STORE(to, from) memcpy(to, &(from), sizeof(VECTOR))
+
+typedef double VECTOR __attribute__((vector_size(WIDTH * sizeof(double))));
+
+#include "mvdr_jacobi/cpu/factor_kernel.h"
+#include "mvdr_jacobi/cpu/forms_kernel.h"
+#include "mvdr_jacobi/cpu/products_kernel.h"
+#include "mvdr_jacobi/cpu/reduction_kernel.h"
+
+static const mvdr_kernels NAME(kernels) = {NAME(project),   NAME(inner),     NAME(outer),
+                                           NAME(solve),     NAME(reduce),    NAME(substitute),
+                                           NAME(quadratic), NAME(multiplied)};
+
+#undef VECTOR
+#undef INLINE
+#undef LOAD
+#undef STORE
+#undef NAME
+#undef TARGET
+#undef WIDTH
