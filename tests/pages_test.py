@@ -103,7 +103,7 @@ leaves() { # COMMAND...: shows its first line, then asks it to end; how it ended
 prints() { leaves "$@" || [ $? -eq 143 ]; } # a program without a handler
 """
 EPILOGUE = """
-echo @@
+printf '\\n@@\\n'
 for pid in $(jobs -p); do
     kill $pid 2>/dev/null || true
     status=0
@@ -254,7 +254,7 @@ def script_of(page, blocks, folder):
         else:
             commands = [(program_of(block, number, folder), [])]
         for command, output in commands:
-            script.append("echo @@")
+            script.append(r"printf '\n@@\n'")  # a program that was ended may have left half a line
             script.append(re.sub(r"^(.*)# (?:q|ctrl-c) quits.*$", r"leaves \1", command, flags=re.M))
             wanted.append((block, command, output))
     return "\n".join(script) + EPILOGUE, wanted
@@ -284,7 +284,7 @@ def run_page(page, blocks):
             f"{where}: ended with {shell.returncode}:\n" +
             "\n".join(said.splitlines()[-30:] + (folder / "log").read_text().splitlines()[-30:]))
         for (block, command, output), text in zip(wanted, parts):
-            expect_output(block, command, output, text.splitlines())
+            expect_output(block, command, output, text.removesuffix("\n").splitlines())
         print(f"{page}: {len(wanted)} commands and blocks ran, {time.monotonic() - begun:.1f} s", flush=True)
 
 
