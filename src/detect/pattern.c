@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "detect/pattern.h"
 
+#include <complex.h>
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -8,6 +9,7 @@
 
 #include "core/arena.h"
 #include "core/core.h"
+#include "core/isa.h"
 #include "core/random.h"
 
 enum {
@@ -15,9 +17,9 @@ enum {
     POINTS_LEAST = 128,
     POINTS_A_LOBE = 8,
     POINTS_A_TASK =
-        1024,    /* for one worker; rotations restart at these points, whichever worker has them */
-    KEPT = 1024, /* a power of two */
-    LANES = 8
+        1024,     /* for one worker; rotations restart at these points, whichever worker has them */
+    KEPT = 1024,  /* a power of two */
+    TOGETHER = 4, /* sensors that are summed in registers */
 };
 static const double error_share = 0.01; /* of an element's power */
 static const double least_share_of_top =
@@ -38,8 +40,18 @@ typedef struct kept {
     double blur, share[SONAR_PATTERN_PARTS];
 } kept;
 
+/* A sensor's contribution at the first of a task's points, and its turn from point to point. */
+typedef struct sensor {
+    double complex first, step;
+} sensor;
+
+/* Adds TOGETHER sensors to re and im of `points` points, and of those after them up to a whole
+ * vector. */
+typedef void add_sensors(const sensor *sensors, size_t points, double *re, double *im);
+
 struct sonar_pattern {
-    size_t sensors;              /* a multiple of LANES */
+    add_sensors *add;
+    size_t sensors;              /* a multiple of TOGETHER */
     size_t all, used;            /* sensors of the array, and those with a weight */
     double *position_m, *weight; /* [sensor] */
     double *of_s, *at_s;         /* [sensor] scratch */
@@ -54,36 +66,30 @@ struct sonar_pattern {
 
 /* ---- spectra of delays ----------------------------------------------------------------------- */
 
-typedef double lanes __attribute__((vector_size(LANES * sizeof(double))));
-typedef double half_lanes __attribute__((vector_size(LANES / 2 * sizeof(double))));
+#if SONAR_HAS_WIDE
+#define NAME(of) of##_v4
+#define TARGET   SONAR_TARGET_V4
+#define WIDTH    8
+#include "detect/pattern_kernel.h"
 
-/* Adds LANES sensors to the points from `begin` on. Their sum at a frequency is made in halves,
- * real and imaginary parts side by side, because a chain of additions would take most of the
- * time. */
-SONAR_MULTIARCH static void add_sensors(spectrum *s, size_t begin, size_t end, const double *weight,
-                                        const double *delay_s) {
-    const double first_hz = s->low_hz + (double)begin * s->step_hz;
-    lanes re, im, step_re, step_im;
-    for (size_t l = 0; l < LANES; l++) {
-        const double first = -2 * M_PI * first_hz * delay_s[l];
-        const double step = -2 * M_PI * s->step_hz * delay_s[l];
-        re[l] = weight[l] * cos(first), im[l] = weight[l] * sin(first);
-        step_re[l] = cos(step), step_im[l] = sin(step);
-    }
-    for (size_t i = begin; i < end; i++) {
-        const half_lanes a = __builtin_shufflevector(re, re, 0, 1, 2, 3) +
-                             __builtin_shufflevector(re, re, 4, 5, 6, 7);
-        const half_lanes b = __builtin_shufflevector(im, im, 0, 1, 2, 3) +
-                             __builtin_shufflevector(im, im, 4, 5, 6, 7);
-        const half_lanes both =
-            __builtin_shufflevector(a, b, 0, 1, 4, 5) + __builtin_shufflevector(a, b, 2, 3, 6, 7);
-        const lanes turned = re * step_re - im * step_im;
-        im = re * step_im + im * step_re;
-        re = turned;
-        s->re[i] += both[0] + both[1];
-        s->im[i] += both[2] + both[3];
-    }
-}
+#define NAME(of) of##_v3
+#define TARGET   SONAR_TARGET_V3
+#define WIDTH    4
+#include "detect/pattern_kernel.h"
+#endif
+
+#define NAME(of) of##_any
+#define TARGET
+#define WIDTH 2
+#include "detect/pattern_kernel.h"
+
+static add_sensors *const adders[SONAR_ISAS] = {
+#if SONAR_HAS_WIDE
+    [SONAR_ISA_V4] = add_sensors_v4,
+    [SONAR_ISA_V3] = add_sensors_v3,
+#endif
+    [SONAR_ISA_BASELINE] = add_sensors_any,
+};
 
 struct share {
     const sonar_pattern *pattern;
@@ -96,12 +102,20 @@ static void make_points(void *arg, size_t task, size_t worker) {
     const sonar_pattern *p = share->pattern;
     spectrum *s = share->to;
     const size_t begin = task * POINTS_A_TASK;
-    const size_t end = sonar_min_size(begin + POINTS_A_TASK, s->points);
-    memset(s->re + begin, 0, (end - begin) * sizeof *s->re);
-    memset(s->im + begin, 0, (end - begin) * sizeof *s->im);
-    for (size_t k = 0; k < p->sensors; k += LANES)
-        add_sensors(s, begin, end, p->weight + k, p->at_s + k);
-    for (size_t i = begin; i < end; i++)
+    const size_t points = sonar_min_size(POINTS_A_TASK, s->points - begin);
+    const double first_hz = s->low_hz + (double)begin * s->step_hz;
+    memset(s->re + begin, 0, POINTS_A_TASK * sizeof *s->re);
+    memset(s->im + begin, 0, POINTS_A_TASK * sizeof *s->im);
+    for (size_t k = 0; k < p->sensors; k += TOGETHER) {
+        sensor sensors[TOGETHER];
+        for (size_t i = 0; i < TOGETHER; i++) {
+            const double angle = -2 * M_PI * p->at_s[k + i];
+            sensors[i] = (sensor){p->weight[k + i] * cexp(I * angle * first_hz),
+                                  cexp(I * angle * s->step_hz)};
+        }
+        p->add(sensors, points, s->re + begin, s->im + begin);
+    }
+    for (size_t i = begin; i < begin + points; i++)
         s->power[i] = (float)(s->re[i] * s->re[i] + s->im[i] * s->im[i]);
 }
 
@@ -211,8 +225,9 @@ void sonar_pattern_shares(void *pattern, sonar_point of, sonar_point at, double 
 
 /* ---- create ---------------------------------------------------------------------------------- */
 
-/* Takes the sensors in use, or one random sensor of each group if there are too many. The remaining
- * lanes of the last vector have weight 0. Weights are divided by their sum. */
+/* Takes the sensors in use, or one random sensor of each group if there are too many. Those
+ * added to make the number a multiple of TOGETHER have weight 0. Weights are divided by their sum.
+ */
 static void take_sensors(sonar_pattern *p, const double *position_m, const float *weights) {
     const size_t used = p->used, groups = sonar_min_size(used, SONAR_PATTERN_SENSORS);
     size_t seen = 0, taken = 0, chosen = 0;
@@ -266,9 +281,10 @@ sonar_code sonar_pattern_create(const sonar_pattern_spec *spec, sonar_pattern **
     size_t used = 0;
     for (size_t k = 0; k < spec->sensors; k++)
         used += spec->weight[k] != 0;
-    const size_t lanes = sonar_min_size(sonar_max_size(used, 1), SONAR_PATTERN_SENSORS) + LANES - 1;
+    const size_t summed = sonar_min_size(sonar_max_size(used, 1), SONAR_PATTERN_SENSORS);
     if (p) {
-        *p = (sonar_pattern){.sensors = lanes / LANES * LANES,
+        *p = (sonar_pattern){.add = adders[sonar_isa_choose(NULL)],
+                             .sensors = (summed + TOGETHER - 1) / TOGETHER * TOGETHER,
                              .all = spec->sensors,
                              .used = used,
                              .scan = spec->scan,
