@@ -388,7 +388,7 @@ Test(mvdr_eigen, few_eigenvalues_of_every_spectrum) {
                 }
                 load(h, a, true);
                 mvdr_kernels_here()->reduce(h, v, v + 4 * h.ld, t, t + n);
-                const double mean = mvdr_ranked_mean(t, t + n, n, rank, most);
+                const double mean = mvdr_ranked_mean(mvdr_kernels_here(), t, t + n, n, rank, most);
                 const double away = fabs(mean - (d[low] + d[high]) / 2);
                 cr_expect(away <= RATIO * (double)n * ULP * most + 1e-11 * d[low],
                           "n %zu, spectrum %d, rank %zu: %g off", n, (int)kind, low, away);

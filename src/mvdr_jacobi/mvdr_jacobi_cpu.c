@@ -37,7 +37,6 @@ static void lay_out_sums(mvdr_stage *stage, sonar_arena *arena) {
     SONAR_ARENA(arena, stage->gram_re, gram);
     SONAR_ARENA(arena, stage->gram_im, gram);
     SONAR_ARENA(arena, stage->project, sonar_times(bins * columns * 2, stage->directions));
-    SONAR_ARENA(arena, stage->norm, grams ? bins * stage->directions : 1);
     SONAR_ARENA(arena, stage->covariance,
                 sonar_times(grams ? 1 : bins, mvdr_triangle(grams ? 1 : stage->spec.sensors)));
 }

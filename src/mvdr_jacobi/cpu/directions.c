@@ -225,8 +225,6 @@ static void project_task(void *arg, size_t task, size_t worker) {
 
 void mvdr_project_all(mvdr_stage *stage) {
     const size_t bins = stage->spec.bins, tasks = (bins + RUN - 1) / RUN;
-    for (size_t i = 0; stage->renewed && i < bins * stage->directions; i++)
-        stage->norm[i] = (double)stage->rows.n;
     stage->host->parallel(stage->host->ctx, tasks * groups_of_directions(stage), project_task,
                           stage);
 }

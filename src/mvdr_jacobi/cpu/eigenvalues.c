@@ -98,27 +98,10 @@ static bool ql(double *d, double *e, size_t n) {
 
 /* ---- a few eigenvalues ----------------------------------------------------------------------- */
 
-/* Counts the eigenvalues of T below each of eight shifts s: the negative pivots of T - s I. e2 has
- * the squares of T's off-diagonal elements, none of them zero. A pivot of zero makes the next one
- * -inf. */
-SONAR_MULTIARCH static void count_below(const double *d, const double *e2, size_t n,
-                                        const double *shifts, double *counts) {
-    typedef int64_t votes __attribute__((vector_size(LANES * sizeof(int64_t))));
-    mvdr_lanes s, q = {0};
-    votes count = {0};
-    memcpy(&s, shifts, sizeof s);
-    for (size_t i = 0; i < n; i++) {
-        q = d[i] - s - (i ? e2[i - 1] / q : q);
-        count -= q < 0;
-    }
-    const mvdr_lanes below = __builtin_convertvector(count, mvdr_lanes);
-    memcpy(counts, &below, sizeof below);
-}
-
 /* The eigenvalue of a rank (0: the smallest) in the interval from low to high. Each round of eight
  * counts divides the interval by nine. */
-static double find_ranked(const double *d, const double *e2, size_t n, size_t rank, double low,
-                          double high) {
+static double find_ranked(const mvdr_kernels *kernels, const double *d, const double *e2, size_t n,
+                          size_t rank, double low, double high) {
     const double close = 1e-12;
     enum { MOST = 40 };
     for (size_t round = 0; round < MOST && high - low > close * fmax(fabs(high), fabs(low));
@@ -127,7 +110,7 @@ static double find_ranked(const double *d, const double *e2, size_t n, size_t ra
         double shift[LANES], below[LANES];
         for (size_t i = 0; i < LANES; i++)
             shift[i] = from + (double)(i + 1) * width;
-        count_below(d, e2, n, shift, below);
+        kernels->below(d, e2, n, shift, below);
         for (size_t i = 0; i < LANES; i++)
             if (below[i] <= (double)rank)
                 low = shift[i];
@@ -138,12 +121,14 @@ static double find_ranked(const double *d, const double *e2, size_t n, size_t ra
     return (low + high) / 2;
 }
 
-double mvdr_ranked_mean(const double *d, double *e, size_t n, const size_t rank[2], double most) {
+double mvdr_ranked_mean(const mvdr_kernels *kernels, const double *d, double *e, size_t n,
+                        const size_t rank[2], double most) {
     for (size_t i = 0; i < n; i++)
         e[i] = e[i] * e[i] + DBL_MIN;
     const double low = -most * DBL_EPSILON * (double)n, high = most - low;
-    const double first = find_ranked(d, e, n, rank[0], low, high);
-    return rank[1] == rank[0] ? first : (first + find_ranked(d, e, n, rank[1], low, high)) / 2;
+    const double first = find_ranked(kernels, d, e, n, rank[0], low, high);
+    return rank[1] == rank[0] ? first
+                              : (first + find_ranked(kernels, d, e, n, rank[1], low, high)) / 2;
 }
 
 /* Uses the derivatives of the pivots q: tr (T + s I)^-1 is the derivative of the determinant's

@@ -42,12 +42,14 @@ void mvdr_scale(double *a, size_t order, double scale, const double *r) {
 SONAR_MULTIARCH static void rank_one(double *a, size_t panel_count, double keep, double take,
                                      const double *re, const double *im) {
     for (size_t b = 0; b < panel_count; b++) {
-        const mvdr_lanes xr = take * *(const mvdr_lanes *)(re + b * ROWS);
-        const mvdr_lanes xi = take * *(const mvdr_lanes *)(im + b * ROWS);
-        mvdr_lanes *to = (mvdr_lanes *)mvdr_panel(a, b);
-        for (size_t j = 0; j < (b + 1) * ROWS; j++, to += 2) {
-            to[0] = keep * to[0] + (xr * re[j] + xi * im[j]);
-            to[1] = keep * to[1] + (xi * re[j] - xr * im[j]);
+        const double *xr = re + b * ROWS, *xi = im + b * ROWS;
+        double *restrict to = mvdr_panel(a, b);
+        for (size_t j = 0; j < (b + 1) * ROWS; j++, to += STEP) {
+            const double x = take * re[j], y = take * im[j];
+            for (size_t i = 0; i < ROWS; i++) {
+                to[i] = keep * to[i] + (xr[i] * x + xi[i] * y);
+                to[ROWS + i] = keep * to[ROWS + i] + (xi[i] * x - xr[i] * y);
+            }
         }
     }
 }

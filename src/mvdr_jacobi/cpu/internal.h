@@ -25,8 +25,6 @@
 
 enum { MVDR_LANES = 8 }; /* directions, or rows of a matrix, that are processed together */
 
-typedef double mvdr_lanes __attribute__((vector_size(MVDR_LANES * sizeof(double))));
-
 /* ---- matrices -------------------------------------------------------------------------------- */
 
 /* A matrix is stored in panels of eight rows, each [column][re, im][row]. Panel b of a Hermitian or
@@ -52,21 +50,6 @@ static inline size_t mvdr_triangle(size_t order) {
 MVDR_INLINE double mvdr_add_eight(const double part[MVDR_LANES]) {
     return ((part[0] + part[4]) + (part[2] + part[6])) +
            ((part[1] + part[5]) + (part[3] + part[7]));
-}
-
-MVDR_INLINE double mvdr_add_lanes(const mvdr_lanes *v) {
-    double part[MVDR_LANES];
-    memcpy(part, v, sizeof part);
-    return mvdr_add_eight(part);
-}
-
-/* Converts element by element: compilers generate better code for this than for a converted vector.
- */
-MVDR_INLINE void mvdr_widen(const float *from, mvdr_lanes *to) {
-    double wide[MVDR_LANES];
-    for (size_t lane = 0; lane < MVDR_LANES; lane++)
-        wide[lane] = (double)from[lane];
-    memcpy(to, wide, sizeof wide);
 }
 
 /* A square matrix: planar columns, `ld` apart. */
@@ -121,7 +104,8 @@ bool mvdr_eigenvalues(const struct mvdr_kernels *kernels, mvdr_square h, double 
 /* The mean of two eigenvalues of the tridiagonal matrix, given by their ranks; rank 0 is the
  * smallest. No eigenvalue may exceed `most` or be negative, except by rounding. Squares the
  * elements of e. */
-double mvdr_ranked_mean(const double *d, double *e, size_t n, const size_t rank[2], double most);
+double mvdr_ranked_mean(const struct mvdr_kernels *kernels, const double *d, double *e, size_t n,
+                        const size_t rank[2], double most);
 /* Computes tr A^-1 and |A^-1|^2 of A = T + shift I. e2 has squares, as mvdr_ranked_mean leaves
  * them. False if A is not positive definite. */
 bool mvdr_shifted_inverse(const double *d, const double *e2, size_t n, double shift, double *first,
@@ -290,7 +274,6 @@ typedef struct mvdr_stage {
     mvdr_bin *bin;
     double *gram_re, *gram_im; /* snapshot space: [bin][newer column j][column i], x_i^H x_j */
     double *project;           /* snapshot space: [bin][direction / 8][column][re, im][lane] */
-    double *norm;              /* snapshot space: [bin][direction] |a|^2 */
     double *covariance;        /* sensor space: [bin] triangle, sum of x x^H over all sensors */
     double *factor;            /* [bin] */
     size_t factor_size;
@@ -408,7 +391,8 @@ void mvdr_gain_prepare(const mvdr_stage *stage, mvdr_view *view, const mvdr_scra
 /* Corrects the powers of those of eight directions that have too little white noise gain. energies:
  * [m + 1][lane] of the rows of F, with the last row free; they are lost. Returns a bit for each
  * lane that was limited. */
-unsigned mvdr_gain_limit(const mvdr_view *view, const double *norm, double *energies, float *power);
+unsigned mvdr_gain_limit(const struct mvdr_kernels *kernels, const mvdr_view *view,
+                         const double *norm, double *energies, float *power);
 /* P in the eight directions whose v is in scratch->z, with |a|^2 in norm. Returns a bit for each
  * direction that the white noise gain limits. */
 unsigned mvdr_spectrum_power(const mvdr_view *view, bool corrected, const double *norm,

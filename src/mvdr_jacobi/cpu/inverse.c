@@ -2,6 +2,7 @@
 /* The streaming inverse M of a bin on the CPU (inverse.h): made from a factor, or updated by the
  * snapshots that enter and leave the block. */
 #include "mvdr_jacobi/cpu/inverse.h"
+#include "mvdr_jacobi/cpu/kernels.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -10,6 +11,20 @@
 enum { LANES = MVDR_LANES, MOST = MVDR_MOST_MOVED };
 
 /* ---- M from a factor ------------------------------------------------------------------------- */
+
+/* Makes the diagonal blocks exactly Hermitian from their lower triangles. */
+static void symmetrise(double *m, size_t ld) {
+    for (size_t b = 0; b < ld / LANES; b++)
+        for (size_t i = b * LANES; i < (b + 1) * LANES; i++) {
+            mvdr_at(m, i, i)[LANES] = 0;
+            for (size_t j = b * LANES; j < i; j++) {
+                const double *from = mvdr_at(m, i, j);
+                double *to = mvdr_panel(m, b) + j % LANES + i * 2 * LANES;
+                to[0] = from[0];
+                to[LANES] = -from[LANES];
+            }
+        }
+}
 
 /* Sets the sums over M from which the level follows. */
 static void set_sums(double *m, size_t ld, double energy, mvdr_inverse *inverse) {
@@ -31,13 +46,13 @@ static bool make_inverse(mvdr_stage *stage, size_t bin, size_t count, double del
         return false;
     mvdr_invert(scratch->kernels, to, sensors, scratch->inverse, &trace, &squares);
     mvdr_multiply_out(scratch->kernels, scratch->inverse, sensors, to);
-    mvdr_symmetrise(to, ld);
+    symmetrise(to, ld);
     for (size_t i = 0; i < ld; i++)
         if (i >= sensors || !stage->rows.used[i])
             *mvdr_at(to, i, i) = 0; /* excluded from the sums over M */
     *inverse = (mvdr_inverse){.kept = true, .weight = scratch->root[0] * scratch->root[0]};
     inverse->delta = delta;
-    set_sums(to, ld, mvdr_subtract_products(to, ld, NULL, NULL, 0), inverse);
+    set_sums(to, ld, scratch->kernels->subtract(to, ld, NULL, NULL, 0), inverse);
     return true;
 }
 
@@ -103,6 +118,16 @@ static void subtract(double *y, const double *x, size_t ld, double re, double im
     }
 }
 
+double mvdr_dot(const double *x, const double *y, size_t ld, double *im) {
+    double re = 0, sum = 0;
+    for (size_t i = 0; i < ld; i++) {
+        re += x[i] * y[i] + x[ld + i] * y[ld + i];
+        sum += x[i] * y[ld + i] - x[ld + i] * y[i];
+    }
+    *im = sum;
+    return re;
+}
+
 /* Turns y_k = M x_k into M_k x_k, where M_k includes the changes made before. Snapshots that enter
  * are applied first, so that only the divisors of those that leave can be below 1. False if a
  * snapshot that leaves had almost all the information on a direction in M. */
@@ -138,6 +163,13 @@ static void correct_second_products(mvdr_change *c, size_t ld) {
         }
 }
 
+/* y = M x of all vectors, two at a time: x and y have room for one more. */
+static void apply_to_all(const mvdr_kernels *kernels, double *m, size_t ld, const double *x,
+                         double *y, const mvdr_change *c) {
+    for (size_t k = 0; k < c->count; k += 2)
+        kernels->apply(m, ld, x + k * 2 * ld, y + k * 2 * ld, c->back);
+}
+
 /* Updates M by the snapshots that entered and left. False: M is lost. */
 static bool update_inverse(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
     mvdr_inverse *inverse = &stage->inverse[bin];
@@ -148,13 +180,13 @@ static bool update_inverse(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch)
     const double root = sqrt(inverse->weight / (double)stage->shape.each);
     for (size_t i = 0; i < c->count * 2 * ld; i++)
         c->x[i] *= root;
-    mvdr_apply(m, ld, c->x, c->y, c->count, c->back);
+    apply_to_all(scratch->kernels, m, ld, c->x, c->y, c);
     if (!correct_products(c, ld))
         return false;
-    mvdr_apply(m, ld, c->y, c->t, c->count, c->back);
+    apply_to_all(scratch->kernels, m, ld, c->y, c->t, c);
     correct_second_products(c, ld);
-    const double energy = mvdr_subtract_products(m, ld, c->y, c->over, c->count);
-    mvdr_symmetrise(m, ld);
+    const double energy = scratch->kernels->subtract(m, ld, c->y, c->over, c->count);
+    symmetrise(m, ld);
     set_sums(m, ld, energy, inverse);
     inverse->age++;
     return true;

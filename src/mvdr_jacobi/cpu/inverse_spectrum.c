@@ -26,48 +26,32 @@ void mvdr_inverse_energies(const mvdr_view *view, const double *norm, mvdr_scrat
     const size_t ld = mvdr_pad(view->m, LANES);
     double p[LANES], q[LANES] = {0};
     if (view->apart != 0)
-        mvdr_moments(view->factor, ld, scratch->z, scratch->change.back, p, q);
+        scratch->kernels->moments(view->factor, ld, scratch->z, scratch->change.back, p, q);
     else
         scratch->kernels->quadratic(view->factor, scratch->z, ld, p);
     apply_loading(view, norm, p, q, s);
 }
 
-/* y^H a for eight directions. */
-SONAR_MULTIARCH static void project_on(const double *y, const double *vectors, size_t ld,
-                                       mvdr_lanes to[2]) {
-    const mvdr_lanes *a = (const mvdr_lanes *)vectors;
-    mvdr_lanes re = {0}, im = {0};
-    for (size_t i = 0; i < ld; i++, a += 2) {
-        re += a[0] * y[i];
-        re += a[1] * y[ld + i];
-        im += a[1] * y[i];
-        im -= a[0] * y[ld + i];
-    }
-    to[0] = re, to[1] = im;
-}
-
 /* Updates q = |M a|^2 by the snapshots that entered and left. */
-static void update_slopes(const mvdr_change *c, size_t ld, const double *a, double *q) {
+static void update_slopes(const mvdr_scratch *scratch, size_t ld, double *q) {
+    const mvdr_change *c = &scratch->change;
     for (size_t k = c->count; k-- > 0;) {
-        mvdr_lanes b[2], g[2], change;
-        project_on(c->y + k * 2 * ld, a, ld, b);
-        project_on(c->t + k * 2 * ld, a, ld, g);
+        double br[LANES], bi[LANES], gr[LANES], gi[LANES];
+        scratch->kernels->along(c->y + k * 2 * ld, scratch->z, ld, br, bi);
+        scratch->kernels->along(c->t + k * 2 * ld, scratch->z, ld, gr, gi);
         const double over = c->over[k];
-        change = (b[0] * b[0] + b[1] * b[1]) * (over * over * c->energy[k]) -
-                 (g[0] * b[0] + g[1] * b[1]) * (2 * over);
         for (size_t lane = 0; lane < LANES; lane++)
-            q[lane] += change[lane];
+            q[lane] += (br[lane] * br[lane] + bi[lane] * bi[lane]) * (over * over * c->energy[k]) -
+                       (gr[lane] * br[lane] + gi[lane] * bi[lane]) * (2 * over);
     }
 }
 
 /* probe += a +-1/sqrt(p) */
-SONAR_MULTIARCH static void add_to_probe(const double *vectors, size_t ld, const double *weights,
-                                         double *probe) {
-    const mvdr_lanes *a = (const mvdr_lanes *)vectors;
-    mvdr_lanes *to = (mvdr_lanes *)probe, weight;
-    memcpy(&weight, weights, sizeof weight);
-    for (size_t i = 0; i < 2 * ld; i++)
-        to[i] += a[i] * weight;
+SONAR_MULTIARCH static void add_to_probe(const double *vectors, size_t ld,
+                                         const double weight[LANES], double *restrict probe) {
+    for (size_t i = 0; i < ld * STEP; i += LANES)
+        for (size_t lane = 0; lane < LANES; lane++)
+            probe[i + lane] += vectors[i + lane] * weight[lane];
 }
 
 static void probe_with(const mvdr_stage *stage, size_t bin, size_t first, const double *p,
@@ -104,13 +88,13 @@ static bool is_accurate(const mvdr_stage *stage, size_t bin, mvdr_scratch *scrat
     const mvdr_inverse *inverse = &stage->inverse[bin];
     mvdr_change *c = &scratch->change;
     const size_t ld = stage->ld;
-    const mvdr_lanes *probe = (const mvdr_lanes *)c->probe;
+    const double *probe = c->probe;
     double im;
     for (size_t i = 0; i < ld; i++) {
-        c->v[i] = mvdr_add_lanes(&probe[2 * i]);
-        c->v[ld + i] = mvdr_add_lanes(&probe[2 * i + 1]);
+        c->v[i] = mvdr_add_eight(probe + i * STEP);
+        c->v[ld + i] = mvdr_add_eight(probe + i * STEP + LANES);
     }
-    mvdr_apply(stage->factor + bin * stage->factor_size, ld, c->v, c->z, 1, c->back);
+    scratch->kernels->apply(stage->factor + bin * stage->factor_size, ld, c->v, c->z, c->back);
     const double sum = energy_along(stage, bin, c->z, scratch) * inverse->weight +
                        inverse->delta * mvdr_dot(c->z, c->z, ld, &im);
     return fabs(sum - mvdr_dot(c->v, c->z, ld, &im)) <= MVDR_MOST_WRONG;
@@ -129,10 +113,10 @@ static void sum_moments(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
         double norm[LANES], p[LANES], s[LANES], *q = stage->slope + at;
         mvdr_look(stage, bin, t, scratch, norm);
         if (slopes) {
-            mvdr_moments(view->factor, ld, scratch->z, c->back, p, q);
+            scratch->kernels->moments(view->factor, ld, scratch->z, c->back, p, q);
         } else {
             scratch->kernels->quadratic(view->factor, scratch->z, ld, p);
-            update_slopes(c, ld, scratch->z, q);
+            update_slopes(scratch, ld, q);
         }
         apply_loading(view, norm, p, q, s);
         mvdr_powers(view, stage->spec.correct_level, norm, s, stage->power + at);

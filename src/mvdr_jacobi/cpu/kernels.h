@@ -58,6 +58,28 @@ typedef struct mvdr_kernels {
      * squared magnitude of each row, [row][lane]. */
     void (*multiplied)(const double *factor, size_t rows, const double *z, size_t m, double *each,
                        double *out);
+
+    /* Hermitian M of `ld` rows, a multiple of MVDR_LANES, in panels whose diagonal blocks are
+     * square; vectors are [re, im][ld]. */
+    /* y = M x for two vectors. back: scratch, [ld][4][lane]. */
+    void (*apply)(double *m, size_t ld, const double *x, double *y, double *back);
+    /* M -= sum over k of over_k y_k y_k^H, for at most MVDR_MOST_MOVED vectors. Returns the sum of
+     * |M_ij|^2. Diagonal blocks stay Hermitian except for rounding. */
+    double (*subtract)(double *m, size_t ld, const double *y, const double *over, size_t count);
+    /* p = a^H M a and q = |M a|^2 of eight vectors a, [row][re, im][lane]. y: scratch of the same
+     * size. */
+    void (*moments)(double *m, size_t ld, const double *vectors, double *y, double *p, double *q);
+    /* y^H a of eight vectors a, [row][re, im][lane]. */
+    void (*along)(const double *y, const double *vectors, size_t ld, double *re, double *im);
+
+    /* Counts the eigenvalues of a tridiagonal T below each of eight shifts s: the negative pivots
+     * of T - s I. d: T's diagonal; e2: squares of the elements beside it, none of them zero. */
+    void (*below)(const double *d, const double *e2, size_t n, const double *shifts,
+                  double *counts);
+    /* The members of mvdr_gain_sums for eight directions, from q_i, [row][lane], lambda_i and the
+     * directions' mu. */
+    void (*gain_sums)(const double *energies, const double *lambda, size_t rows, const double *mu,
+                      double sums[4][MVDR_LANES]);
 } mvdr_kernels;
 
 /* Those for this processor, or for the set that SONAR_ISA names. */

@@ -122,7 +122,7 @@ static void give_task(void *arg, size_t bin, size_t worker) {
     for (size_t slot = 0; slot < slots && whole; slot++)
         to = give_row(stage, bin, slot, to);
     for (size_t t = 0; t < stage->spec.directions && whole; t++)
-        to[t] = stage->norm[bin * stage->directions + t];
+        to[t] = (double)stage->rows.n; /* |a|^2 */
     for (size_t i = mvdr_skipped(stage); i < stage->arrived && !whole; i++)
         to = give_row(stage, bin, (stage->next + i) % slots, to);
 }
@@ -191,8 +191,7 @@ void mvdr_take_joined(mvdr_stage *stage, size_t bin) {
     state->offset = plan[SONAR_MVDR_PLAN_OFFSET];
     for (size_t slot = 0; slot < slots && whole; slot++)
         from = take_row(stage, bin, slot, from);
-    for (size_t t = 0; t < stage->spec.directions && whole; t++)
-        stage->norm[bin * stage->directions + t] = from[t];
+    from += whole ? stage->spec.directions : 0; /* |a|^2: rows.n of the whole array */
     for (size_t i = mvdr_skipped(stage); i < stage->arrived; i++) {
         const size_t slot = (stage->next + i) % slots;
         if (!whole)

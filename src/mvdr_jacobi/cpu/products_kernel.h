@@ -50,7 +50,6 @@ TARGET static void NAME(project)(const mvdr_part *x, size_t sensors, const mvdr_
 /* The sums over every eighth sensor are the same for all sets. */
 TARGET static void NAME(inner)(const float *x, const double *y_re, const double *y_im, size_t ld,
                                double *re, double *im) {
-    enum { VECTORS = MVDR_LANES / WIDTH };
     VECTOR rr[VECTORS] = {0}, ii[VECTORS] = {0}, ri[VECTORS] = {0}, ir[VECTORS] = {0};
     double a[MVDR_LANES], b[MVDR_LANES];
     for (size_t i = 0; i < ld; i += MVDR_LANES)

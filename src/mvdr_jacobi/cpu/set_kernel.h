@@ -6,18 +6,24 @@
 #define LOAD(to, from)  memcpy(&(to), from, sizeof(VECTOR))
 #define STORE(to, from) memcpy(to, &(from), sizeof(VECTOR))
 
+#define VECTORS (MVDR_LANES / WIDTH)
+
 typedef double VECTOR __attribute__((vector_size(WIDTH * sizeof(double))));
 
+#include "mvdr_jacobi/cpu/eigen_kernel.h"
 #include "mvdr_jacobi/cpu/factor_kernel.h"
 #include "mvdr_jacobi/cpu/forms_kernel.h"
+#include "mvdr_jacobi/cpu/hermitian_kernel.h"
 #include "mvdr_jacobi/cpu/products_kernel.h"
 #include "mvdr_jacobi/cpu/reduction_kernel.h"
 
-static const mvdr_kernels NAME(kernels) = {NAME(project),   NAME(inner),     NAME(outer),
-                                           NAME(solve),     NAME(reduce),    NAME(substitute),
-                                           NAME(quadratic), NAME(multiplied)};
+static const mvdr_kernels NAME(kernels) = {
+    NAME(project),    NAME(inner),     NAME(outer),      NAME(solve),    NAME(reduce),
+    NAME(substitute), NAME(quadratic), NAME(multiplied), NAME(apply),    NAME(subtract),
+    NAME(moments),    NAME(along),     NAME(below),      NAME(gain_sums)};
 
 #undef VECTOR
+#undef VECTORS
 #undef INLINE
 #undef LOAD
 #undef STORE

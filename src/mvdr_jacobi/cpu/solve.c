@@ -259,7 +259,8 @@ static bool load_by_median(const mvdr_stage *stage, const looks *looks, double t
     scratch->kernels->reduce(spread(scratch, m, false), scratch->v_re, scratch->v_im, scratch->d,
                              scratch->e);
     const size_t rank[2] = {m - 1 - middle[0], m - 1 - middle[1]};
-    const double median = mvdr_ranked_mean(scratch->d, scratch->e, m, rank, trace);
+    const double median =
+        mvdr_ranked_mean(scratch->kernels, scratch->d, scratch->e, m, rank, trace);
     return mvdr_loading_by_median(&stage->spec, trace, median, stage->rows.n, snapshots, load);
 }
 

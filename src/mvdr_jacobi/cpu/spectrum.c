@@ -20,7 +20,9 @@ unsigned mvdr_spectrum_power(const mvdr_view *view, bool corrected, const double
     else if (m)
         scratch->kernels->substitute(view->factor, 0, m, scratch->z, s);
     mvdr_powers(view, corrected, norm, s, power);
-    return m && view->gain > 0 ? mvdr_gain_limit(view, norm, scratch->energy, power) : 0;
+    return m && view->gain > 0
+               ? mvdr_gain_limit(scratch->kernels, view, norm, scratch->energy, power)
+               : 0;
 }
 
 void mvdr_powers(const mvdr_view *view, bool corrected, const double *norm, const double *s,
@@ -55,6 +57,12 @@ static void take_steering(const mvdr_view *view, mvdr_scratch *scratch) {
     memset(scratch->z + view->m * STEP, 0, (padded - view->m) * STEP * sizeof *scratch->z);
 }
 
+/* |a|^2 in snapshot space, where steering vectors are in double. */
+static void count_sensors(const mvdr_stage *stage, double norm[MVDR_LANES]) {
+    for (size_t lane = 0; lane < MVDR_LANES; lane++)
+        norm[lane] = (double)stage->rows.n;
+}
+
 /* Makes v and |a|^2 for directions whose projections are not kept. */
 static void look_from(mvdr_stage *stage, size_t bin, const uint64_t *turns, mvdr_scratch *scratch,
                       double norm[MVDR_LANES]) {
@@ -63,8 +71,7 @@ static void look_from(mvdr_stage *stage, size_t bin, const uint64_t *turns, mvdr
         mvdr_project(stage, bin, turns, view->offset, scratch->column, view->m, scratch,
                      scratch->project);
         take_projections(view, scratch->project, scratch);
-        for (size_t lane = 0; lane < MVDR_LANES; lane++)
-            norm[lane] = (double)stage->rows.n;
+        count_sensors(stage, norm);
     } else {
         mvdr_steer(&stage->rows, stage->spec.sensors, turns, stage->spec.first_bin + bin,
                    view->offset, scratch->steer);
@@ -89,7 +96,7 @@ void mvdr_look(mvdr_stage *stage, size_t bin, size_t first, mvdr_scratch *scratc
     }
     take_projections(&stage->bin[bin].view,
                      stage->project + at / MVDR_LANES * stage->columns * STEP, scratch);
-    memcpy(norm, stage->norm + at, MVDR_LANES * sizeof *norm);
+    count_sensors(stage, norm);
 }
 
 void mvdr_spectrum(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {

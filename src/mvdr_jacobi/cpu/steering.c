@@ -101,15 +101,10 @@ void mvdr_steer(const mvdr_rows *rows, size_t sensors, const uint64_t *turns, ui
 }
 
 SONAR_MULTIARCH static void norms(const float *a, size_t sensors, double *norm) {
-    mvdr_lanes sum = {0};
-    for (size_t i = 0; i < sensors; i++) {
-        mvdr_lanes re, im;
-        mvdr_widen(a + 2 * i * MVDR_LANES, &re);
-        mvdr_widen(a + (2 * i + 1) * MVDR_LANES, &im);
-        sum += re * re;
-        sum += im * im;
-    }
-    memcpy(norm, &sum, sizeof sum);
+    memset(norm, 0, MVDR_LANES * sizeof *norm);
+    for (size_t i = 0; i < 2 * sensors; i++, a += MVDR_LANES)
+        for (size_t lane = 0; lane < MVDR_LANES; lane++)
+            norm[lane] += (double)a[lane] * (double)a[lane];
 }
 
 void mvdr_norms(const float *a, size_t sensors, double norm[MVDR_LANES]) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* The limit on the white noise gain of eight directions, one per vector lane. */
 #include "mvdr_jacobi/rules/white_noise.h"
-#include "mvdr_jacobi/cpu/internal.h"
+#include "mvdr_jacobi/cpu/kernels.h"
 
 #include <float.h>
 #include <math.h>
@@ -15,25 +15,6 @@ void mvdr_gain_prepare(const mvdr_stage *stage, mvdr_view *view, const mvdr_scra
         view->own[i] = !stage->shape.by_snapshots ? lambda : there ? lambda / d : 0;
     }
     view->lambda[view->m] = view->delta;
-}
-
-typedef struct lane_sums {
-    mvdr_lanes first, second, third, through;
-} lane_sums;
-
-SONAR_MULTIARCH static void add_up(const double *energies, const double *lambda, size_t rows,
-                                   const double *mu, lane_sums *sums) {
-    const mvdr_lanes *q = (const mvdr_lanes *)energies;
-    mvdr_lanes more, first = {0}, second = {0}, third = {0}, through = {0};
-    memcpy(&more, mu, sizeof more);
-    for (size_t i = 0; i < rows; i++) {
-        const mvdr_lanes inverse = 1 / (lambda[i] + more), x = q[i] * inverse, y = x * inverse;
-        first += x;
-        second += y;
-        third += y * inverse;
-        through += lambda[i] * y;
-    }
-    *sums = (lane_sums){first, second, third, through};
 }
 
 /* q_i from the squares of F's rows. One more row gets the rest of |a|^2 in snapshot space. */
@@ -50,8 +31,8 @@ static void find_shares(const mvdr_view *view, const double *norm, double *energ
         energies[view->m * MVDR_LANES + lane] = view->left ? fmax(left[lane], 0) : 0;
 }
 
-unsigned mvdr_gain_limit(const mvdr_view *view, const double *norm, double *energies,
-                         float *power) {
+unsigned mvdr_gain_limit(const mvdr_kernels *kernels, const mvdr_view *view, const double *norm,
+                         double *energies, float *power) {
     double mu[MVDR_LANES] = {0};
     mvdr_gain_search search[MVDR_LANES];
     mvdr_gain_sums sums[MVDR_LANES];
@@ -61,13 +42,13 @@ unsigned mvdr_gain_limit(const mvdr_view *view, const double *norm, double *ener
     for (size_t lane = 0; lane < MVDR_LANES; lane++)
         search[lane] = mvdr_gain_begin(view->gain, view->delta, view->lambda[0]);
     for (int step = 0; step < MVDR_GAIN_STEPS && !found; step++) {
-        lane_sums all;
-        add_up(energies, view->lambda, view->m + 1, mu, &all);
+        double all[4][MVDR_LANES];
+        kernels->gain_sums(energies, view->lambda, view->m + 1, mu, all);
         found = true;
         for (size_t lane = 0; lane < MVDR_LANES; lane++) {
             if (!search[lane].found) {
-                sums[lane] = (mvdr_gain_sums){all.first[lane], all.second[lane], all.third[lane],
-                                              all.through[lane]};
+                sums[lane] =
+                    (mvdr_gain_sums){all[0][lane], all[1][lane], all[2][lane], all[3][lane]};
                 mvdr_gain_step(&search[lane], sums[lane], view->gain * norm[lane]);
             }
             mu[lane] = search[lane].mu;
