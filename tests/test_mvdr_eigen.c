@@ -177,13 +177,12 @@ static mvdr_square square_of(size_t n) {
                          n, ld};
 }
 
-/* `lower`: what is above the diagonal is not to be read. */
-static void load(mvdr_square h, const cplx *a, bool lower) {
+/* What is above the diagonal is not to be read. */
+static void load(mvdr_square h, const cplx *a) {
     for (size_t j = 0; j < h.n; j++)
         for (size_t i = 0; i < h.n; i++) {
-            const bool above = lower && i < j;
-            h.re[j * h.ld + i] = above ? NAN : creal(a[j * h.n + i]);
-            h.im[j * h.ld + i] = above ? NAN : i == j ? 0 : cimag(a[j * h.n + i]);
+            h.re[j * h.ld + i] = i < j ? NAN : creal(a[j * h.n + i]);
+            h.im[j * h.ld + i] = i < j ? NAN : i == j ? 0 : cimag(a[j * h.n + i]);
         }
 }
 
@@ -192,21 +191,30 @@ static void drop(mvdr_square h) {
     free(h.im);
 }
 
+/* As a triangle with the identity beyond. */
+static double *triangle_of(size_t n, const cplx *a) {
+    double *l = sonar_alloc(mvdr_triangle(n), sizeof *l);
+    for (size_t i = 0; i < mvdr_pad(n, MVDR_LANES); i++)
+        for (size_t j = 0; j <= i; j++) {
+            mvdr_at(l, i, j)[0] = i < n ? creal(a[j * n + i]) : i == j;
+            mvdr_at(l, i, j)[MVDR_LANES] = i < n && i > j ? cimag(a[j * n + i]) : 0;
+        }
+    return l;
+}
+
 static double jacobi_ratio(int type, size_t n, uint64_t seed) {
-    const mvdr_square h = square_of(n), v = square_of(n);
-    double *pair = calloc(7 * (n / 2 + 1), sizeof *pair), *d = calloc(n, sizeof *d);
+    const mvdr_square v = square_of(n);
+    double *factor = sonar_alloc(mvdr_triangle(n), sizeof *factor), *d = calloc(n, sizeof *d);
     cplx *a = lapack_type(type, n, &seed), *w = calloc(n * n, sizeof *w);
-    load(h, a, false);
-    const mvdr_sweeps sweeps = mvdr_jacobi(h, v, 1e-9, 30, pair);
+    double *triangle = triangle_of(n, a);
+    const mvdr_sweeps sweeps = mvdr_jacobi(mvdr_kernels_here(), triangle, 1e-9, 30, factor, v, d);
     cr_expect(sweeps.converged, "type %d, n %zu: residual %g", type, n, sweeps.residual);
-    for (size_t j = 0; j < n; j++) {
-        d[j] = h.re[j * h.ld + j];
+    for (size_t j = 0; j < n; j++)
         for (size_t i = 0; i < n; i++)
             w[j * n + i] = v.re[j * v.ld + i] + I * v.im[j * v.ld + i];
-    }
     const double ratio = worst_ratio(n, a, n, w, d);
-    drop(h), drop(v);
-    free(pair), free(d), free(a), free(w);
+    drop(v);
+    free(triangle), free(factor), free(d), free(a), free(w);
     return ratio;
 }
 
@@ -232,7 +240,7 @@ static double eigenvalue_ratio(int type, size_t n, uint64_t seed) {
     double *v = sonar_alloc(8 * h.ld, sizeof *v), *d = calloc(3 * n, sizeof *d), worst = 0;
     size_t *order = calloc(n, sizeof *order);
     cplx *a = lapack_type(type, n, &seed);
-    load(h, a, true);
+    load(h, a);
     cr_expect(mvdr_eigenvalues(mvdr_kernels_here(), h, v, v + 4 * h.ld, d, d + n), "type %d, n %zu",
               type, n);
     mvdr_oracle_eigenvalues(n, a, d + 2 * n);
@@ -254,17 +262,6 @@ Test(mvdr_eigen, eigenvalues_of_lapack_types) {
 }
 
 /* ---- Cholesky -------------------------------------------------------------------------------- */
-
-/* As a triangle with the identity beyond. */
-static double *triangle_of(size_t n, const cplx *a) {
-    double *l = sonar_alloc(mvdr_triangle(n), sizeof *l);
-    for (size_t i = 0; i < mvdr_pad(n, MVDR_LANES); i++)
-        for (size_t j = 0; j <= i; j++) {
-            mvdr_at(l, i, j)[0] = i < n ? creal(a[j * n + i]) : i == j;
-            mvdr_at(l, i, j)[MVDR_LANES] = i < n && i > j ? cimag(a[j * n + i]) : 0;
-        }
-    return l;
-}
 
 /* A with that spectrum, the smallest eigenvalues well above rounding. */
 static double factor_ratio(size_t n, spectrum kind, uint64_t seed) {
@@ -386,7 +383,7 @@ Test(mvdr_eigen, few_eigenvalues_of_every_spectrum) {
                     most += d[k];
                     once += 1 / (d[k] + 1e-3), twice += pow(d[k] + 1e-3, -2);
                 }
-                load(h, a, true);
+                load(h, a);
                 mvdr_kernels_here()->reduce(h, v, v + 4 * h.ld, t, t + n);
                 const double mean = mvdr_ranked_mean(mvdr_kernels_here(), t, t + n, n, rank, most);
                 const double away = fabs(mean - (d[low] + d[high]) / 2);

@@ -76,11 +76,10 @@ typedef struct mvdr_scratch {
     const struct mvdr_kernels *kernels;
     double *a;                   /* the matrix that is solved: a triangle */
     double *panel;               /* sensor space: up to MVDR_CHUNK columns as panels of sensors */
-    double *h_re, *h_im;         /* a as a square, while it is decomposed */
-    double *inverse;             /* inverse of the factor; the size of a triangle */
+    double *h_re, *h_im;         /* a as a square, while it is reduced */
+    double *inverse;             /* inverse of the factor, or Jacobi's factor: a triangle */
     double *v_re, *v_im;         /* eigenvectors, or vectors of the tridiagonal reduction */
     double *d, *e;               /* eigenvalues, or diagonal; off-diagonal elements */
-    double *pair;                /* Jacobi: one round, 7 arrays with an entry for each pair */
     size_t *order;               /* eigenpair of each sorted eigenvalue */
     size_t *column;              /* the valid columns, newest first */
     double *root;                /* square roots of their weights */
@@ -117,9 +116,10 @@ typedef struct mvdr_sweeps {
     bool converged;
 } mvdr_sweeps;
 
-/* Two-sided Jacobi: the eigenvalues of the full Hermitian h to its diagonal, the eigenvectors to
- * v's columns. At most `most` sweeps. pair is scratch of 7 (n/2 + 1) elements. */
-mvdr_sweeps mvdr_jacobi(mvdr_square h, mvdr_square v, double tolerance, size_t most, double *pair);
+/* One-sided Jacobi: the eigenvalues of the triangle a of order v.n to d, the eigenvectors to v's
+ * columns. At most `most` sweeps. factor: scratch, a triangle. */
+mvdr_sweeps mvdr_jacobi(const struct mvdr_kernels *kernels, double *a, double tolerance,
+                        size_t most, double *factor, mvdr_square v, double *d);
 
 /* Writes the indices of d to `order`, largest element first. */
 void mvdr_descending(const double *d, size_t count, size_t *order);

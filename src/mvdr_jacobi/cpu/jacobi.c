@@ -1,146 +1,110 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The eigendecomposition of the thesis (6.5) in double: two-sided Jacobi with round-robin pairing.
- * A sweep turns every pair of rows and columns once, in n - 1 rounds of n/2 disjoint pairs, whose
- * rotations are independent. An off-diagonal element is compared with its two diagonal elements, so
- * that a quiet source beside a loud one is resolved.
+ * The eigendecomposition in double: Jacobi's rotations as in the thesis (6.5), with round-robin
+ * pairing, but of the columns of the Cholesky factor L alone (Veselic and Hari, Numer. Math. 56,
+ * 1989). Once all columns are orthogonal, L = V Sigma W^H, they are the eigenvectors of A = L L^H
+ * times the square roots of the eigenvalues. This takes a third of the operations of rotations of
+ * A and V, and each eigenvalue of a positive definite matrix is right relative to itself, so that a
+ * quiet source beside a loud one is resolved.
  */
-#include "mvdr_jacobi/cpu/internal.h"
+#include "mvdr_jacobi/cpu/kernels.h"
 
 #include <float.h>
 #include <math.h>
 #include <string.h>
 
-/* The rotations of one round: x <- c x - conj(w) y, y <- w x + c y on columns. */
-typedef struct round {
-    size_t *x, *y;
-    double *c, *wr, *wi;
-} round_of;
-
-/* Columns of pair p in round r (circle method). False: n is odd and the column has no partner. */
-MVDR_INLINE bool pairing(size_t n, size_t r, size_t p, size_t *x, size_t *y) {
-    const size_t ring = n + n % 2 - 1;
-    size_t a = p ? r + p : ring, b = r + ring - p;
-    a -= p && a >= ring ? ring : 0;
-    b -= b >= ring ? ring : 0;
-    *x = a < b ? a : b;
-    *y = a < b ? b : a;
-    return *y < n;
-}
-
-/* The rotation for [xx g; conj(g) yy] with the smaller of the two angles (Rutishauser 1966). */
-MVDR_INLINE void rotation(double xx, double yy, double re, double im, double *c, double *wr,
-                          double *wi) {
-    const double g2 = re * re + im * im, g = sqrt(g2);
-    if (!(g > 0)) {
-        *c = 1, *wr = *wi = 0;
-        return;
-    }
-    const double zeta = (yy - xx) / (2 * g);
-    const double t = copysign(1, zeta) / (fabs(zeta) + sqrt(1 + zeta * zeta));
-    *c = 1 / sqrt(1 + t * t);
-    *wr = *c * t / g * re;
-    *wi = *c * t / g * im;
-}
-
-MVDR_INLINE void turn_columns(double *xr, double *xi, double *yr, double *yi, size_t n, double c,
-                              double wr, double wi) {
-#pragma GCC ivdep
-    for (size_t i = 0; i < n; i++) {
-        const double ar = xr[i], ai = xi[i], br = yr[i], bi = yi[i];
-        xr[i] = c * ar - wr * br - wi * bi;
-        xi[i] = c * ai - wr * bi + wi * br;
-        yr[i] = c * br + wr * ar - wi * ai;
-        yi[i] = c * bi + wr * ai + wi * ar;
+/* Copies the factor's columns from its panels. */
+static void take_columns(double *factor, mvdr_square l) {
+    memset(l.re, 0, l.n * l.ld * sizeof *l.re);
+    memset(l.im, 0, l.n * l.ld * sizeof *l.im);
+    for (size_t j = 0; j < l.n; j++) {
+        l.re[j * l.ld + j] = 1 / *mvdr_at(factor, j, j);
+        for (size_t i = j + 1; i < l.n; i++) {
+            const double *from = mvdr_at(factor, i, j);
+            l.re[j * l.ld + i] = from[0];
+            l.im[j * l.ld + i] = from[MVDR_LANES];
+        }
     }
 }
 
-/* Applies the rotations from the left to one column, all pairs of the round: x <- c x - w y, y <-
- * conj(w) x + c y. */
-MVDR_INLINE void turn_rows(double *re, double *im, const size_t *x, const size_t *y,
-                           const double *c, const double *wr, const double *wi, size_t pairs) {
-#pragma GCC ivdep
-    for (size_t p = 0; p < pairs; p++) {
-        const double ar = re[x[p]], ai = im[x[p]], br = re[y[p]], bi = im[y[p]];
-        re[x[p]] = c[p] * ar - wr[p] * br + wi[p] * bi;
-        im[x[p]] = c[p] * ai - wr[p] * bi - wi[p] * br;
-        re[y[p]] = c[p] * br + wr[p] * ar + wi[p] * ai;
-        im[y[p]] = c[p] * bi + wr[p] * ai - wi[p] * ar;
-    }
-}
-
-/* Lists the pairs of a round that need a rotation; returns their number. `worst` becomes the
- * largest relative off-diagonal element found that is not rounding. */
-static size_t plan(mvdr_square h, size_t r, double nothing, const round_of *round, double *worst) {
-    size_t pairs = 0;
-    for (size_t p = 0; p < (h.n + 1) / 2; p++) {
-        size_t x, y;
-        if (!pairing(h.n, r, p, &x, &y))
-            continue;
-        const double xx = h.re[x * h.ld + x], yy = h.re[y * h.ld + y];
-        const double re = h.re[y * h.ld + x], im = h.im[y * h.ld + x];
-        const double g2 = re * re + im * im;
-        if (!(g2 > nothing * nothing))
-            continue;
-        const double relative2 = g2 / fmax(fabs(xx * yy), DBL_MIN);
-        *worst = fmax(*worst, fmin(sqrt(relative2), 1e30));
-        rotation(xx, yy, re, im, &round->c[pairs], &round->wr[pairs], &round->wi[pairs]);
-        round->x[pairs] = x;
-        round->y[pairs++] = y;
-    }
-    return pairs;
-}
-
-/* Sets elements that are zero or real by construction to exactly that, so that rounding errors in
- * them do not persist. */
-static void set_exact(mvdr_square h, size_t x, size_t y) {
-    h.re[x * h.ld + y] = h.im[x * h.ld + y] = 0;
-    h.re[y * h.ld + x] = h.im[y * h.ld + x] = 0;
-    h.im[x * h.ld + x] = h.im[y * h.ld + y] = 0;
-}
-
-SONAR_MULTIARCH static void apply(mvdr_square h, mvdr_square v, const round_of *round,
-                                  size_t pairs) {
-    for (size_t p = 0; p < pairs; p++) {
-        const size_t x = round->x[p] * h.ld, y = round->y[p] * h.ld;
-        turn_columns(h.re + x, h.im + x, h.re + y, h.im + y, h.n, round->c[p], round->wr[p],
-                     round->wi[p]);
-        turn_columns(v.re + x, v.im + x, v.re + y, v.im + y, h.n, round->c[p], round->wr[p],
-                     round->wi[p]);
-    }
-    for (size_t j = 0; j < h.n; j++)
-        turn_rows(h.re + j * h.ld, h.im + j * h.ld, round->x, round->y, round->c, round->wr,
-                  round->wi, pairs);
-    for (size_t p = 0; p < pairs; p++)
-        set_exact(h, round->x[p], round->y[p]);
-}
-
-/* The size of off-diagonal elements that are rounding errors: eps |h|_F / n. */
-static double rounding_of(mvdr_square h) {
+/* |a|_F */
+static double size_of(double *a, size_t n) {
     double sum = 0;
-    for (size_t j = 0; j < h.n; j++)
-        for (size_t i = 0; i < h.n; i++)
-            sum +=
-                h.re[j * h.ld + i] * h.re[j * h.ld + i] + h.im[j * h.ld + i] * h.im[j * h.ld + i];
-    return DBL_EPSILON * sqrt(sum) / (double)h.n;
+    for (size_t j = 0; j < n; j++)
+        for (size_t i = j; i < n; i++) {
+            const double *x = mvdr_at(a, i, j);
+            sum += i > j ? 2 * (x[0] * x[0] + x[MVDR_LANES] * x[MVDR_LANES]) : x[0] * x[0];
+        }
+    return sqrt(sum);
 }
 
-mvdr_sweeps mvdr_jacobi(mvdr_square h, mvdr_square v, double tolerance, size_t most, double *pair) {
-    const size_t half = h.n / 2 + 1;
-    const round_of round = {(size_t *)pair, (size_t *)(pair + half), pair + 2 * half,
-                            pair + 3 * half, pair + 4 * half};
-    const double nothing = rounding_of(h);
-    mvdr_sweeps sweeps = {.converged = false};
-    memset(v.re, 0, h.n * h.ld * sizeof *v.re);
-    memset(v.im, 0, h.n * h.ld * sizeof *v.im);
-    for (size_t i = 0; i < h.n; i++)
-        v.re[i * h.ld + i] = 1;
-    while (!sweeps.converged && sweeps.count < most) {
-        sweeps.residual = 0;
-        for (size_t r = 0; r + 1 < h.n + h.n % 2; r++)
-            apply(h, v, &round, plan(h, r, nothing, &round, &sweeps.residual));
-        sweeps.count++;
-        sweeps.converged = sweeps.residual <= tolerance;
+/* Factors a + shift I with the least shift for which that is possible, 0 unless a is singular or
+ * rounding has made it indefinite. False if there is none: a is zero or not finite. */
+static bool factorise(const mvdr_kernels *kernels, double *a, size_t n, double *factor,
+                      double *shift) {
+    const double size = size_of(a, n);
+    for (*shift = 0; *shift <= 8 * size; *shift = fmax(4 * *shift, DBL_EPSILON * size)) {
+        if (mvdr_factor_loaded(kernels, a, n, *shift, factor))
+            return true;
+        if (!(size > 0))
+            return false;
     }
+    return false;
+}
+
+static double energy_of(const double *re, const double *im, size_t n) {
+    double sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += re[i] * re[i] + im[i] * im[i];
+    return sum;
+}
+
+static void measure(mvdr_square l, double *energy) {
+    for (size_t j = 0; j < l.n; j++)
+        energy[j] = energy_of(l.re + j * l.ld, l.im + j * l.ld, l.n);
+}
+
+static void normalise(mvdr_square v, const double *energy) {
+    for (size_t j = 0; j < v.n; j++) {
+        const double over = 1 / sqrt(energy[j]);
+        for (size_t i = 0; i < v.n; i++) {
+            v.re[j * v.ld + i] *= over;
+            v.im[j * v.ld + i] *= over;
+        }
+    }
+}
+
+/* For a matrix that has no factor. */
+static void set_identity(mvdr_square v, double *d) {
+    memset(v.re, 0, v.n * v.ld * sizeof *v.re);
+    memset(v.im, 0, v.n * v.ld * sizeof *v.im);
+    for (size_t j = 0; j < v.n; j++) {
+        v.re[j * v.ld + j] = 1;
+        d[j] = 0;
+    }
+}
+
+mvdr_sweeps mvdr_jacobi(const mvdr_kernels *kernels, double *a, double tolerance, size_t most,
+                        double *factor, mvdr_square v, double *d) {
+    const double nothing = DBL_EPSILON * sqrt((double)v.n); /* rounding of a product */
+    mvdr_sweeps sweeps = {.converged = false};
+    double shift, turned;
+    if (!factorise(kernels, a, v.n, factor, &shift)) {
+        set_identity(v, d);
+        sweeps.converged = size_of(a, v.n) <= 0;
+        return sweeps;
+    }
+    take_columns(factor, v);
+    while (!sweeps.converged && sweeps.count < most) {
+        measure(v, d);
+        sweeps.residual = kernels->sweep(v, nothing, d, &turned);
+        sweeps.count++;
+        /* a rotation mixes the angles of its columns with all others */
+        sweeps.converged = sweeps.residual <= tolerance && sweeps.residual * turned <= 4 * nothing;
+    }
+    measure(v, d);
+    normalise(v, d);
+    for (size_t j = 0; j < v.n; j++)
+        d[j] -= shift;
     return sweeps;
 }

@@ -5,6 +5,8 @@
 #ifndef SONAR_MVDR_JACOBI_CPU_KERNELS_H
 #define SONAR_MVDR_JACOBI_CPU_KERNELS_H
 
+#include <math.h>
+
 #include "mvdr_jacobi/cpu/internal.h"
 
 enum {
@@ -80,7 +82,41 @@ typedef struct mvdr_kernels {
      * directions' mu. */
     void (*gain_sums)(const double *energies, const double *lambda, size_t rows, const double *mu,
                       double sums[4][MVDR_LANES]);
+
+    /* Rotates each pair of l's columns so that the two are orthogonal, unless the cosine of their
+     * angle is at most `nothing`. energy: the columns' squared lengths. Returns the largest cosine
+     * found; most_turned: the largest sine of a rotation. */
+    double (*sweep)(mvdr_square l, double nothing, double *energy, double *most_turned);
 } mvdr_kernels;
+
+/* The rotation x <- c x - conj(w) y, y <- w x + c y of two columns. */
+typedef struct mvdr_rotation {
+    double c, s, wr, wi; /* s: |w| */
+} mvdr_rotation;
+
+/* Columns of a pair in a round (circle method). False: n is odd and the column has no partner. */
+static inline bool mvdr_pairing(size_t n, size_t round, size_t pair, size_t *x, size_t *y) {
+    const size_t ring = n + n % 2 - 1;
+    size_t a = pair ? round + pair : ring, b = round + ring - pair;
+    a -= pair && a >= ring ? ring : 0;
+    b -= b >= ring ? ring : 0;
+    *x = a < b ? a : b;
+    *y = a < b ? b : a;
+    return *y < n;
+}
+
+/* The rotation that makes columns with the squared lengths xx and yy and the product x^H y = re + j
+ * im, not zero, orthogonal, by the smaller of the two angles (Rutishauser 1966). Returns the
+ * squared length that goes from x to y. */
+MVDR_INLINE double mvdr_rotate(double xx, double yy, double re, double im, mvdr_rotation *r) {
+    const double g = sqrt(re * re + im * im), zeta = (yy - xx) / (2 * g);
+    const double t = copysign(1, zeta) / (fabs(zeta) + sqrt(1 + zeta * zeta));
+    r->c = 1 / sqrt(1 + t * t);
+    r->s = r->c * fabs(t);
+    r->wr = r->c * t / g * re;
+    r->wi = r->c * t / g * im;
+    return t * g;
+}
 
 /* Those for this processor, or for the set that SONAR_ISA names. */
 const mvdr_kernels *mvdr_kernels_here(void);

@@ -22,14 +22,13 @@ void mvdr_scratch_lay_out(const mvdr_stage *stage, mvdr_scratch *s, sonar_arena 
     const size_t sides = vectors ? sonar_max_size(order, 4) : 4;
     SONAR_ARENA(arena, s->a, mvdr_triangle(order));
     SONAR_ARENA(arena, s->panel, shape->by_snapshots ? 1 : 2 * (size_t)MVDR_CHUNK * stage->ld);
-    SONAR_ARENA(arena, s->inverse, mvdr_triangle(mvdr_has_vectors(spec) ? 1 : order));
-    SONAR_ARENA(arena, s->h_re, order * ld);
-    SONAR_ARENA(arena, s->h_im, order * ld);
+    SONAR_ARENA(arena, s->inverse, mvdr_triangle(order));
+    SONAR_ARENA(arena, s->h_re, mvdr_has_vectors(spec) ? 1 : order * ld);
+    SONAR_ARENA(arena, s->h_im, mvdr_has_vectors(spec) ? 1 : order * ld);
     SONAR_ARENA(arena, s->v_re, sides * ld);
     SONAR_ARENA(arena, s->v_im, sides * ld);
     SONAR_ARENA(arena, s->d, order);
     SONAR_ARENA(arena, s->e, order);
-    SONAR_ARENA(arena, s->pair, 7 * (order / 2 + 1));
     SONAR_ARENA(arena, s->order, order);
     SONAR_ARENA(arena, s->column, columns);
     SONAR_ARENA(arena, s->root, columns);

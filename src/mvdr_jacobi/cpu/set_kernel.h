@@ -14,13 +14,14 @@ typedef double VECTOR __attribute__((vector_size(WIDTH * sizeof(double))));
 #include "mvdr_jacobi/cpu/factor_kernel.h"
 #include "mvdr_jacobi/cpu/forms_kernel.h"
 #include "mvdr_jacobi/cpu/hermitian_kernel.h"
+#include "mvdr_jacobi/cpu/jacobi_kernel.h"
 #include "mvdr_jacobi/cpu/products_kernel.h"
 #include "mvdr_jacobi/cpu/reduction_kernel.h"
 
 static const mvdr_kernels NAME(kernels) = {
-    NAME(project),    NAME(inner),     NAME(outer),      NAME(solve),    NAME(reduce),
-    NAME(substitute), NAME(quadratic), NAME(multiplied), NAME(apply),    NAME(subtract),
-    NAME(moments),    NAME(along),     NAME(below),      NAME(gain_sums)};
+    NAME(project),    NAME(inner),     NAME(outer),      NAME(solve),     NAME(reduce),
+    NAME(substitute), NAME(quadratic), NAME(multiplied), NAME(apply),     NAME(subtract),
+    NAME(moments),    NAME(along),     NAME(below),      NAME(gain_sums), NAME(sweep)};
 
 #undef VECTOR
 #undef VECTORS

@@ -39,8 +39,8 @@ static looks form(const mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
 
 /* ---- eigenvalues ----------------------------------------------------------------------------- */
 
-/* Copies the triangle scratch->a to a square of columns; `full`: both triangles. */
-static mvdr_square spread(const mvdr_scratch *scratch, size_t n, bool full) {
+/* Copies the triangle scratch->a to the lower triangle of a square of columns. */
+static mvdr_square spread(const mvdr_scratch *scratch, size_t n) {
     const mvdr_square h = {scratch->h_re, scratch->h_im, n, mvdr_pad(n, MVDR_LANES)};
     memset(h.re, 0, n * h.ld * sizeof *h.re);
     memset(h.im, 0, n * h.ld * sizeof *h.im);
@@ -49,10 +49,6 @@ static mvdr_square spread(const mvdr_scratch *scratch, size_t n, bool full) {
             const double *from = mvdr_at(scratch->a, i, j);
             h.re[j * h.ld + i] = from[0];
             h.im[j * h.ld + i] = i > j ? from[MVDR_LANES] : 0;
-            if (full && i > j) {
-                h.re[i * h.ld + j] = from[0];
-                h.im[i * h.ld + j] = -from[MVDR_LANES];
-            }
         }
     return h;
 }
@@ -67,16 +63,14 @@ static void sort(mvdr_scratch *scratch, size_t n) {
 }
 
 mvdr_sweeps mvdr_decompose(const mvdr_stage *stage, size_t n, bool vectors, mvdr_scratch *scratch) {
-    const mvdr_square h = spread(scratch, n, vectors);
     mvdr_sweeps sweeps = {.converged = true};
     if (vectors) {
-        const mvdr_square v = {scratch->v_re, scratch->v_im, n, h.ld};
-        sweeps = mvdr_jacobi(h, v, stage->spec.tolerance, stage->spec.max_sweeps, scratch->pair);
-        for (size_t i = 0; i < n; i++)
-            scratch->d[i] = h.re[i * h.ld + i];
+        const mvdr_square v = {scratch->v_re, scratch->v_im, n, mvdr_pad(n, MVDR_LANES)};
+        sweeps = mvdr_jacobi(scratch->kernels, scratch->a, stage->spec.tolerance,
+                             stage->spec.max_sweeps, scratch->inverse, v, scratch->d);
     } else {
-        sweeps.converged = mvdr_eigenvalues(scratch->kernels, h, scratch->v_re, scratch->v_im,
-                                            scratch->d, scratch->e);
+        sweeps.converged = mvdr_eigenvalues(scratch->kernels, spread(scratch, n), scratch->v_re,
+                                            scratch->v_im, scratch->d, scratch->e);
     }
     sort(scratch, n);
     return sweeps;
@@ -256,7 +250,7 @@ static bool load_by_median(const mvdr_stage *stage, const looks *looks, double t
     mvdr_middle(stage->rows.n, snapshots, middle);
     if (!(trace > 0) || middle[1] >= m)
         return false;
-    scratch->kernels->reduce(spread(scratch, m, false), scratch->v_re, scratch->v_im, scratch->d,
+    scratch->kernels->reduce(spread(scratch, m), scratch->v_re, scratch->v_im, scratch->d,
                              scratch->e);
     const size_t rank[2] = {m - 1 - middle[0], m - 1 - middle[1]};
     const double median =
