@@ -14,6 +14,7 @@
 #include <criterion/criterion.h>
 #include <float.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -202,28 +203,122 @@ static double *triangle_of(size_t n, const cplx *a) {
     return l;
 }
 
-static double jacobi_ratio(int type, size_t n, uint64_t seed) {
+typedef struct judged {
+    double ratio;
+    size_t sweeps;
+} judged;
+
+/* rows: V^H to begin from, or NULL. */
+static judged judge_jacobi(size_t n, const cplx *a, const cplx *rows, const char *what) {
     const mvdr_square v = square_of(n);
-    double *factor = sonar_alloc(mvdr_triangle(n), sizeof *factor), *d = calloc(n, sizeof *d);
-    cplx *a = lapack_type(type, n, &seed), *w = calloc(n * n, sizeof *w);
-    double *triangle = triangle_of(n, a);
-    const mvdr_sweeps sweeps = mvdr_jacobi(mvdr_kernels_here(), triangle, 1e-9, 30, factor, v, d);
-    cr_expect(sweeps.converged, "type %d, n %zu: residual %g", type, n, sweeps.residual);
+    const size_t whole = 2 * v.ld * v.ld;
+    double *d = calloc(n, sizeof *d), *triangle = triangle_of(n, a);
+    double *factor = sonar_alloc(mvdr_triangle(n), sizeof *factor);
+    cplx *w = calloc(n * n, sizeof *w);
+    const mvdr_start start = {
+        sonar_alloc(whole, sizeof(double)), sonar_alloc(whole, sizeof(double)),
+        sonar_alloc(whole, sizeof(double)), sonar_alloc(mvdr_triangle(n), sizeof(double))};
+    for (size_t i = 0; rows && i < n; i++)
+        for (size_t j = 0; j < n; j++) {
+            double *to = start.rows + i / MVDR_LANES * v.ld * 2 * MVDR_LANES + i % MVDR_LANES +
+                         j * 2 * MVDR_LANES;
+            to[0] = creal(rows[i * n + j]), to[MVDR_LANES] = cimag(rows[i * n + j]);
+        }
+    const mvdr_sweeps sweeps =
+        mvdr_jacobi(mvdr_kernels_here(), triangle, 1e-9, 30, rows ? &start : NULL, factor, v, d);
+    cr_expect(sweeps.converged, "%s, n %zu: residual %g", what, n, sweeps.residual);
     for (size_t j = 0; j < n; j++)
         for (size_t i = 0; i < n; i++)
             w[j * n + i] = v.re[j * v.ld + i] + I * v.im[j * v.ld + i];
-    const double ratio = worst_ratio(n, a, n, w, d);
+    const judged found = {worst_ratio(n, a, n, w, d), sweeps.count};
     drop(v);
-    free(triangle), free(factor), free(d), free(a), free(w);
-    return ratio;
+    free(start.rows), free(start.left), free(start.right), free(start.turned);
+    free(triangle), free(factor), free(d), free(w);
+    return found;
 }
 
 Test(mvdr_eigen, jacobi_on_lapack_types) {
     for (int type = 1; type <= TYPES; type++)
         for (size_t i = 0; i < SIZES; i++) {
-            double ratio = jacobi_ratio(type, sizes[i], (uint64_t)type * 10 + i);
-            cr_expect_leq(ratio, RATIO, "type %d, n %zu: ratio %g", type, sizes[i], ratio);
+            uint64_t seed = (uint64_t)type * 10 + i;
+            char what[16];
+            snprintf(what, sizeof what, "type %d", type);
+            cplx *a = lapack_type(type, sizes[i], &seed);
+            const judged found = judge_jacobi(sizes[i], a, NULL, what);
+            cr_expect_leq(found.ratio, RATIO, "%s, n %zu: ratio %g", what, sizes[i], found.ratio);
+            free(a);
         }
+}
+
+/* u^H, the columns of u as rows. */
+static cplx *rows_of(size_t n, const cplx *u) {
+    cplx *rows = calloc(n * n, sizeof *rows);
+    for (size_t i = 0; i < n * n; i++)
+        rows[i] = conj(u[i]);
+    return rows;
+}
+
+/* From the vectors of the matrix itself, of one that differs by a snapshot of a loud source, and
+ * from any others. */
+Test(mvdr_eigen, jacobi_from_other_vectors) {
+    for (spectrum kind = EVEN; kind < SPECTRA; kind++)
+        for (size_t i = 0; i < SIZES; i++) {
+            const size_t n = sizes[i];
+            uint64_t seed = 70 + i;
+            double *d = calloc(n, sizeof *d);
+            for (size_t k = 0; k < n; k++)
+                d[k] = 1e-8 + prescribed(kind, k, n, &seed);
+            cplx *u = random_unitary(n, n, &seed), *any = random_unitary(n, n, &seed);
+            cplx *a = compose(n, n, n, u, d, u), *own = rows_of(n, u), *others = rows_of(n, any);
+            const judged itself = judge_jacobi(n, a, own, "its own"),
+                         from_any = judge_jacobi(n, a, others, "others"),
+                         first = judge_jacobi(n, a, NULL, "from nothing");
+            for (size_t j = 0; j < n; j++) /* a + x x^H / n, x along the first vector and noise */
+                any[j] = sqrt(d[0]) * u[j] * test_gauss(&seed) + 1e-4 * test_gauss(&seed);
+            for (size_t j = 0; j < n; j++)
+                for (size_t k = 0; k < n; k++)
+                    a[j * n + k] += any[k] * conj(any[j]) / (double)n;
+            const judged changed = judge_jacobi(n, a, own, "changed"),
+                         again = judge_jacobi(n, a, NULL, "from nothing");
+            cr_expect_leq(itself.ratio, RATIO, "%d, n %zu: %g", (int)kind, n, itself.ratio);
+            cr_expect_leq(from_any.ratio, RATIO, "%d, n %zu: %g", (int)kind, n, from_any.ratio);
+            cr_expect_leq(changed.ratio, RATIO, "%d, n %zu: %g", (int)kind, n, changed.ratio);
+            cr_expect_leq(itself.sweeps, kind == EVEN ? 2 : first.sweeps, "%d, n %zu: %zu",
+                          (int)kind, n, itself.sweeps);
+            cr_expect_leq(changed.sweeps, again.sweeps, "%d, n %zu: %zu", (int)kind, n,
+                          changed.sweeps);
+            free(d), free(u), free(any), free(a), free(own), free(others);
+        }
+}
+
+/* Each eigenvalue of a graded matrix D S D is right relative to itself (Demmel and Veselic, SIAM J.
+ * Matrix Anal. Appl. 13, 1992): those of D^-1 (D S D)^-1 D^-1 = S^-1 tell nothing of D. Here S is
+ * [1 1/2; 1/2 1] in pairs of sensors, the second of which has `quiet` times the first one's
+ * amplitude. */
+Test(mvdr_eigen, small_eigenvalues_of_graded_matrices) {
+    const size_t n = 16;
+    const double quiet = 1e-9;
+    cplx *a = calloc(n * n, sizeof *a);
+    for (size_t j = 0; j < n; j += 2) {
+        const double loud = 1 + (double)j;
+        a[j * n + j] = loud;
+        a[(j + 1) * n + j + 1] = loud * quiet * quiet;
+        a[j * n + j + 1] = 0.5 * loud * quiet * cexp(I * (double)j);
+        a[(j + 1) * n + j] = conj(a[j * n + j + 1]);
+    }
+    const mvdr_square v = square_of(n);
+    double *d = calloc(n, sizeof *d), *triangle = triangle_of(n, a);
+    double *factor = sonar_alloc(mvdr_triangle(n), sizeof *factor);
+    size_t order[16];
+    mvdr_jacobi(mvdr_kernels_here(), triangle, 1e-9, 30, NULL, factor, v, d);
+    mvdr_descending(d, n, order);
+    for (size_t k = 0; k < n / 2; k++) { /* determinant / loud, as quiet^2 is far below eps */
+        const double want = 0.75 * quiet * quiet * (double)(n - 1 - 2 * k);
+        cr_expect_float_eq(d[order[n / 2 + k]] / want, 1, 1e-13, "%zu: %g, not %g", k,
+                           d[order[n / 2 + k]], want);
+    }
+    drop(v);
+    free(a), free(d), free(triangle), free(factor);
 }
 
 /* ---- eigenvalues without eigenvectors -------------------------------------------------------- */

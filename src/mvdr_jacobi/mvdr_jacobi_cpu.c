@@ -25,6 +25,7 @@ static void set_sizes(mvdr_stage *stage) {
     const size_t order = mvdr_pad(stage->shape.order, MVDR_LANES);
     stage->factor_size =
         mvdr_has_vectors(spec) ? sonar_times(order, 2 * order) : mvdr_triangle(order);
+    stage->basis_size = mvdr_has_vectors(spec) || spec->music ? sonar_times(order, 2 * order) : 0;
     stage->may_slide = mvdr_route_exists(spec, MVDR_ON_CPU, stage->named, MVDR_ROUTE_UPDATE);
 }
 
@@ -55,6 +56,8 @@ static void lay_out(mvdr_stage *stage, sonar_arena *arena) {
     lay_out_sums(stage, arena);
     SONAR_ARENA(arena, stage->bin, bins);
     SONAR_ARENA(arena, stage->factor, sonar_times(bins, stage->factor_size));
+    if (stage->basis_size)
+        SONAR_ARENA(arena, stage->basis, sonar_times(bins, stage->basis_size));
     if (stage->may_slide)
         SONAR_ARENA(arena, stage->inverse, bins);
     SONAR_ARENA(arena, stage->slope, stage->may_slide ? bins * stage->directions : 1);

@@ -346,7 +346,7 @@ MVDR_CASE(streaming) {
         follow_stream(site, &streams[i]);
 }
 
-/* The same with eigenvectors, which on a GPU are found from those of the window before. */
+/* The same with eigenvectors, which are found from those of the window before. */
 MVDR_CASE(streaming_vectors) {
     static const struct stream streams[] = {
         {24, 10, 10000, SONAR_LOADING_NOISE, SONAR_MVDR_JACOBI, true},

@@ -72,6 +72,13 @@ typedef struct mvdr_change {
     size_t listed;               /* valid snapshots in the block */
 } mvdr_change;
 
+/* Scratch of Jacobi's start from the last window's eigenvectors. Panels have all columns. */
+typedef struct mvdr_start {
+    double *rows;         /* V^H in panels, its rows in falling order of the eigenvalues */
+    double *left, *right; /* factors of a product, in panels */
+    double *turned;       /* V^H R V, a triangle */
+} mvdr_start;
+
 typedef struct mvdr_scratch {
     const struct mvdr_kernels *kernels;
     double *a;                   /* the matrix that is solved: a triangle */
@@ -89,6 +96,7 @@ typedef struct mvdr_scratch {
     double *project;             /* [column][re, im][lane] */
     double *energy;              /* white noise gain: [order + 1][lane] */
     double *signal;              /* MUSIC: rows of W^H, weighted */
+    mvdr_start start;            /* allocated if the stage computes eigenvectors */
     mvdr_change change;          /* allocated if the stage may update inverses */
 } mvdr_scratch;
 
@@ -117,9 +125,14 @@ typedef struct mvdr_sweeps {
 } mvdr_sweeps;
 
 /* One-sided Jacobi: the eigenvalues of the triangle a of order v.n to d, the eigenvectors to v's
- * columns. At most `most` sweeps. factor: scratch, a triangle. */
+ * columns. At most `most` sweeps. It begins from start->rows, or from nothing (NULL). factor:
+ * scratch, a triangle. */
 mvdr_sweeps mvdr_jacobi(const struct mvdr_kernels *kernels, double *a, double tolerance,
-                        size_t most, double *factor, mvdr_square v, double *d);
+                        size_t most, const mvdr_start *start, double *factor, mvdr_square v,
+                        double *d);
+/* Jacobi's first columns from start->rows. False if rounding makes V^H A V indefinite. */
+bool mvdr_begin_from_rows(const struct mvdr_kernels *kernels, double *a, const mvdr_start *start,
+                          double *factor, mvdr_square x);
 
 /* Writes the indices of d to `order`, largest element first. */
 void mvdr_descending(const double *d, size_t count, size_t *order);
@@ -247,6 +260,7 @@ typedef struct mvdr_bin {
     double offset;
     int64_t projected; /* offset for which the projections were made */
     bool whole;        /* all columns' sums are new since the last window */
+    bool based;        /* `basis` has the eigenvectors of the last window */
 } mvdr_bin;
 
 typedef struct mvdr_stage {
@@ -277,6 +291,8 @@ typedef struct mvdr_stage {
     double *covariance;        /* sensor space: [bin] triangle, sum of x x^H over all sensors */
     double *factor;            /* [bin] */
     size_t factor_size;
+    double *basis; /* [bin] V^H of the last window, in panels; with eigenvectors */
+    size_t basis_size;
     mvdr_inverse *inverse; /* [bin]; NULL: no window updates inverses */
     double *slope;         /* [bin][directions] |M a|^2 */
     double *energy;        /* [bin][slot] |x|^2 of the snapshots in M */
@@ -367,7 +383,13 @@ void mvdr_norms(const float *steer, size_t sensors, double norm[MVDR_LANES]);
 
 /* Decomposes the bin's matrix in scratch->a: eigenvalues to scratch->d, descending; with `vectors`
  * eigenvectors to v, in the order of scratch->order. */
-mvdr_sweeps mvdr_decompose(const mvdr_stage *stage, size_t n, bool vectors, mvdr_scratch *scratch);
+mvdr_sweeps mvdr_decompose(mvdr_stage *stage, size_t bin, size_t n, bool vectors,
+                           mvdr_scratch *scratch);
+/* Takes the eigenvectors of the bin's last window, to scratch->start.rows. False: there are none.
+ */
+bool mvdr_take_vectors(const mvdr_stage *stage, size_t bin, size_t n, mvdr_scratch *scratch);
+/* Keeps this window's. */
+void mvdr_keep_vectors(mvdr_stage *stage, size_t bin, size_t n, const mvdr_scratch *scratch);
 /* Writes the first rows of W^H, times the square roots of scratch->e, to panels. */
 void mvdr_weigh_vectors(const mvdr_scratch *scratch, size_t n, size_t rows, double *factor);
 /* |u^H a|^2 of a mode is this factor times |w^H v|^2: 1 / eigenvalue in snapshot space, 1 in sensor

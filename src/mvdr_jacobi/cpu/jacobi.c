@@ -85,16 +85,18 @@ static void set_identity(mvdr_square v, double *d) {
 }
 
 mvdr_sweeps mvdr_jacobi(const mvdr_kernels *kernels, double *a, double tolerance, size_t most,
-                        double *factor, mvdr_square v, double *d) {
+                        const mvdr_start *start, double *factor, mvdr_square v, double *d) {
     const double nothing = DBL_EPSILON * sqrt((double)v.n); /* rounding of a product */
     mvdr_sweeps sweeps = {.converged = false};
-    double shift, turned;
-    if (!factorise(kernels, a, v.n, factor, &shift)) {
-        set_identity(v, d);
-        sweeps.converged = size_of(a, v.n) <= 0;
-        return sweeps;
+    double shift = 0, turned;
+    if (!start || !mvdr_begin_from_rows(kernels, a, start, factor, v)) {
+        if (!factorise(kernels, a, v.n, factor, &shift)) {
+            set_identity(v, d);
+            sweeps.converged = size_of(a, v.n) <= 0;
+            return sweeps;
+        }
+        take_columns(factor, v);
     }
-    take_columns(factor, v);
     while (!sweeps.converged && sweeps.count < most) {
         measure(v, d);
         sweeps.residual = kernels->sweep(v, nothing, d, &turned);

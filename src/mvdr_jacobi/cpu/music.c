@@ -13,10 +13,11 @@
 
 /* Finds the eigenvectors of the bin's matrix, unless its solution already has them. Info then
  * describes this decomposition. */
-static void find_vectors(mvdr_stage *stage, size_t order, float *info, mvdr_scratch *scratch) {
+static void find_vectors(mvdr_stage *stage, size_t bin, size_t order, float *info,
+                         mvdr_scratch *scratch) {
     if (!mvdr_music_decomposes(&stage->spec))
         return;
-    const mvdr_sweeps sweeps = mvdr_decompose(stage, order, true, scratch);
+    const mvdr_sweeps sweeps = mvdr_decompose(stage, bin, order, true, scratch);
     info[SONAR_MVDR_SWEEPS] = (float)sweeps.count;
     info[SONAR_MVDR_RESIDUAL] = (float)sweeps.residual;
     const unsigned flags = (unsigned)info[SONAR_MVDR_FLAGS];
@@ -40,7 +41,7 @@ void mvdr_music(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
     size_t rows = (size_t)info[SONAR_MVDR_SUBSPACE];
     if (!rows)
         return;
-    find_vectors(stage, order, info, scratch);
+    find_vectors(stage, bin, order, info, scratch);
     rows = find_subspace(stage, order, rows, scratch);
     info[SONAR_MVDR_SUBSPACE] = (float)rows;
     for (size_t t = 0; t < stage->directions; t += MVDR_LANES) {

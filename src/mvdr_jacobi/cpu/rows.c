@@ -73,6 +73,8 @@ sonar_code mvdr_rows_update(mvdr_stage *stage, const sonar_params *params, sonar
     mvdr_renew_spec(&stage->spec, params);
     stage->band = mvdr_band_of(&stage->spec, params);
     take_tables(stage, params);
+    for (size_t bin = 0; bin < stage->spec.bins; bin++)
+        stage->bin[bin].based = false;
     stage->version = params->version;
     stage->versioned = true;
     return SONAR_OK;

@@ -39,6 +39,10 @@ void mvdr_scratch_lay_out(const mvdr_stage *stage, mvdr_scratch *s, sonar_arena 
     SONAR_ARENA(arena, s->project, columns * lanes);
     SONAR_ARENA(arena, s->energy, (ld + 1) * MVDR_LANES);
     SONAR_ARENA(arena, s->signal, spec->music ? ld * 2 * ld : 1);
+    SONAR_ARENA(arena, s->start.rows, vectors ? ld * 2 * ld : 1);
+    SONAR_ARENA(arena, s->start.left, vectors ? ld * 2 * ld : 1);
+    SONAR_ARENA(arena, s->start.right, vectors ? ld * 2 * ld : 1);
+    SONAR_ARENA(arena, s->start.turned, vectors ? mvdr_triangle(order) : 1);
     if (stage->may_slide)
         lay_out_change(order, &s->change, arena);
 }

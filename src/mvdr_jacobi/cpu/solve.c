@@ -62,17 +62,24 @@ static void sort(mvdr_scratch *scratch, size_t n) {
         scratch->d[i] = fmax(scratch->e[scratch->order[i]], 0);
 }
 
-mvdr_sweeps mvdr_decompose(const mvdr_stage *stage, size_t n, bool vectors, mvdr_scratch *scratch) {
+mvdr_sweeps mvdr_decompose(mvdr_stage *stage, size_t bin, size_t n, bool vectors,
+                           mvdr_scratch *scratch) {
     mvdr_sweeps sweeps = {.converged = true};
     if (vectors) {
         const mvdr_square v = {scratch->v_re, scratch->v_im, n, mvdr_pad(n, MVDR_LANES)};
-        sweeps = mvdr_jacobi(scratch->kernels, scratch->a, stage->spec.tolerance,
-                             stage->spec.max_sweeps, scratch->inverse, v, scratch->d);
+        const bool taken = mvdr_take_vectors(stage, bin, n, scratch);
+        sweeps =
+            mvdr_jacobi(scratch->kernels, scratch->a, stage->spec.tolerance, stage->spec.max_sweeps,
+                        taken ? &scratch->start : NULL, scratch->inverse, v, scratch->d);
     } else {
         sweeps.converged = mvdr_eigenvalues(scratch->kernels, spread(scratch, n), scratch->v_re,
                                             scratch->v_im, scratch->d, scratch->e);
     }
     sort(scratch, n);
+    if (vectors && sweeps.converged)
+        mvdr_keep_vectors(stage, bin, n, scratch);
+    else
+        stage->bin[bin].based = false;
     return sweeps;
 }
 
@@ -309,7 +316,7 @@ static bool by_median(mvdr_stage *stage, size_t bin, const looks *looks, mvdr_sc
 static bool by_eigenvalues(mvdr_stage *stage, size_t bin, const looks *looks, mvdr_scratch *scratch,
                            float *info, unsigned *flags) {
     const mvdr_sweeps sweeps =
-        mvdr_decompose(stage, looks->order, mvdr_has_vectors(&stage->spec), scratch);
+        mvdr_decompose(stage, bin, looks->order, mvdr_has_vectors(&stage->spec), scratch);
     if (scratch->d[0] > 0)
         *flags = process(stage, bin, looks, scratch, info);
     *flags |= sweeps.converged ? 0 : SONAR_MVDR_FLAG_NOT_CONVERGED;
@@ -356,8 +363,10 @@ void mvdr_solve_from_scratch(mvdr_stage *stage, size_t bin, mvdr_scratch *scratc
     float *info = mvdr_begin_info(stage, bin, looks.effective);
     state->view = (mvdr_view){.offset = llround(state->offset * MVDR_TONE_ONE)};
     memset(stage->eigenvalue + bin * stage->modes, 0, stage->modes * sizeof *stage->eigenvalue);
-    if (!looks.order)
+    if (!looks.order) {
+        state->based = false;
         return;
+    }
     mvdr_route_id route = route_of(stage, &looks);
     if (!ROUTES[route](stage, bin, &looks, scratch, info, &flags)) {
         route = MVDR_ROUTE_EIGENVALUES;
