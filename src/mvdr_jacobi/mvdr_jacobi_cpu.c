@@ -299,9 +299,9 @@ static void sample_task(void *arg, size_t bin, size_t worker) {
             (const double *)stage->in->data + (ptrdiff_t)bin * stage->in->stride[0] +
                 (ptrdiff_t)((stage->first_looked + p) * each),
             most - p, &stage->scratch[worker], stage->sample + bin * MVDR_AT_ONCE + p);
-    for (size_t p = 0; p < most && !stage->spec.parts; p += MVDR_LANES)
-        mvdr_spectrum_at(stage, bin, stage->points + p * stage->spec.sensors,
-                         &stage->scratch[worker], stage->sample + bin * MVDR_AT_ONCE + p);
+    if (!stage->spec.parts)
+        mvdr_spectrum_at(stage, bin, stage->points, most / MVDR_LANES, &stage->scratch[worker],
+                         stage->sample + bin * MVDR_AT_ONCE);
 }
 
 void mvdr_take_points(mvdr_stage *stage, const sonar_buffer *turns, size_t first) {

@@ -14,9 +14,8 @@
 #include <string.h>
 
 enum {
-    FEW = 8,      /* columns of a bin: with more, turning steering vectors does not pay */
-    RUN = 64,     /* bins of a task; the first steering vectors cost as much as ten bins */
-    TOGETHER = 2, /* groups of eight directions of a task, which share its columns in the cache */
+    FEW = 8,  /* columns of a bin: with more, turning steering vectors does not pay */
+    RUN = 64, /* bins of a task; the first steering vectors cost as much as ten bins */
 };
 
 /* Eight directions, and a part of the sensors. */
@@ -118,38 +117,50 @@ static void put(const view *v, const mvdr_sums *sums, double *to) {
     }
 }
 
-static void project(const view *v, const pair p[MVDR_COLUMNS], const mvdr_steered *turn,
-                    mvdr_steered *a) {
-    mvdr_part x[MVDR_COLUMNS];
-    mvdr_sums sums[MVDR_COLUMNS];
+static void read_parts(const view *v, const pair p[MVDR_COLUMNS], mvdr_part x[MVDR_COLUMNS]) {
     for (size_t k = 0; k < MVDR_COLUMNS; k++)
         widen(v, p[k].x, &x[k]);
+}
+
+/* The products go `beyond` elements beyond their places. */
+static void project(const view *v, const pair p[MVDR_COLUMNS], const mvdr_part x[MVDR_COLUMNS],
+                    const mvdr_steered *turn, mvdr_steered *a, size_t beyond) {
+    mvdr_sums sums[MVDR_COLUMNS];
     v->kernels->project(x, v->sensors, turn, a, sums);
     for (size_t k = 0; k < MVDR_COLUMNS; k++)
-        put(v, &sums[k], p[k].to);
+        put(v, &sums[k], p[k].to ? p[k].to + beyond : NULL);
 }
 
 /* ---- one bin --------------------------------------------------------------------------------- */
 
-static void project_part(const view *v, size_t bin, int64_t offset, const size_t *column,
-                         size_t count, double *to) {
-    mvdr_steered a;
-    steer(v, v->stage->spec.first_bin + bin, offset, &a);
+static void project_part(const view *v, size_t bin, size_t groups, int64_t offset,
+                         const size_t *column, size_t count, double *to) {
+    const mvdr_stage *stage = v->stage;
+    mvdr_steered a[MVDR_TOGETHER];
+    mvdr_part x[MVDR_COLUMNS];
+    for (size_t g = 0; g < groups; g++) {
+        view group = *v;
+        group.turns += g * stage->spec.sensors * MVDR_LANES;
+        steer(&group, stage->spec.first_bin + bin, offset, &a[g]);
+    }
     for (size_t i = 0; i < count; i += MVDR_COLUMNS) {
         pair p[MVDR_COLUMNS] = {{NULL, NULL}};
         for (size_t k = 0; k < MVDR_COLUMNS && i + k < count; k++)
-            p[k] = (pair){mvdr_column(v->stage, column[i + k], bin),
-                          to + column[i + k] * 2 * MVDR_LANES};
-        project(v, p, NULL, &a);
+            p[k] =
+                (pair){mvdr_column(stage, column[i + k], bin), to + column[i + k] * 2 * MVDR_LANES};
+        read_parts(v, p, x);
+        for (size_t g = 0; g < groups; g++)
+            project(v, p, x, NULL, &a[g], g * stage->columns * 2 * MVDR_LANES);
     }
 }
 
-void mvdr_project(const mvdr_stage *stage, size_t bin, const uint64_t *turns, int64_t offset,
-                  const size_t *column, size_t count, const mvdr_scratch *scratch, double *to) {
+void mvdr_project(const mvdr_stage *stage, size_t bin, const uint64_t *turns, size_t groups,
+                  int64_t offset, const size_t *column, size_t count, const mvdr_scratch *scratch,
+                  double *to) {
     view v = {.stage = stage, .kernels = scratch->kernels, .turns = turns};
     for (; v.first < stage->spec.sensors; v.first += MVDR_PART) {
         v.sensors = sonar_min_size(MVDR_PART, stage->spec.sensors - v.first);
-        project_part(&v, bin, offset, column, count, to);
+        project_part(&v, bin, groups, offset, column, count, to);
     }
 }
 
@@ -175,6 +186,7 @@ static void project_run(const view *v, size_t begin, size_t end, size_t directio
                         const size_t *column, size_t count) {
     const mvdr_stage *stage = v->stage;
     mvdr_steered turn, first, a;
+    mvdr_part x[MVDR_COLUMNS];
     steer(v, 1, 0, &turn);
     steer(v, stage->spec.first_bin + begin, 0, &first);
     for (size_t i = 0; i < count; i++) {
@@ -186,13 +198,14 @@ static void project_run(const view *v, size_t begin, size_t end, size_t directio
                     p[k] =
                         (pair){mvdr_column(stage, column[i], bin + k),
                                projections(stage, bin + k, direction) + column[i] * 2 * MVDR_LANES};
-            project(v, p, &turn, &a);
+            read_parts(v, p, x);
+            project(v, p, x, &turn, &a, 0);
         }
     }
 }
 
 static size_t groups_of_directions(const mvdr_stage *stage) {
-    const size_t each = MVDR_LANES * TOGETHER;
+    const size_t each = MVDR_LANES * MVDR_TOGETHER;
     return (stage->directions + each - 1) / each;
 }
 
@@ -200,8 +213,8 @@ static void project_task(void *arg, size_t task, size_t worker) {
     const mvdr_stage *stage = arg;
     const size_t groups = groups_of_directions(stage), sensors = stage->spec.sensors;
     const size_t begin = task / groups * RUN, end = sonar_min_size(begin + RUN, stage->spec.bins);
-    const size_t from = task % groups * MVDR_LANES * TOGETHER,
-                 to = sonar_min_size(from + MVDR_LANES * TOGETHER, stage->directions);
+    const size_t from = task % groups * MVDR_LANES * MVDR_TOGETHER,
+                 to = sonar_min_size(from + MVDR_LANES * MVDR_TOGETHER, stage->directions);
     const mvdr_scratch *scratch = &stage->scratch[worker];
     size_t *column = scratch->column;
     const bool all_alone = stage->renewed || many(stage);
@@ -217,9 +230,9 @@ static void project_task(void *arg, size_t task, size_t worker) {
         if (!alone(stage, bin))
             continue;
         count = mvdr_list_due(stage, stage->bin[bin].whole, column);
-        for (size_t t = from; t < to; t += MVDR_LANES)
-            mvdr_project(stage, bin, stage->rows.turns + t * sensors, stage->bin[bin].projected,
-                         column, count, scratch, projections(stage, bin, t));
+        mvdr_project(stage, bin, stage->rows.turns + from * sensors, (to - from) / MVDR_LANES,
+                     stage->bin[bin].projected, column, count, scratch,
+                     projections(stage, bin, from));
     }
 }
 

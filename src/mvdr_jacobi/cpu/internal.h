@@ -23,7 +23,10 @@
 /* Helpers whose loops must be compiled with their caller, once for each instruction set. */
 #define MVDR_INLINE static inline __attribute__((always_inline))
 
-enum { MVDR_LANES = 8 }; /* directions, or rows of a matrix, that are processed together */
+enum {
+    MVDR_LANES = 8,    /* directions, or rows of a matrix, that are processed together */
+    MVDR_TOGETHER = 2, /* groups of eight directions that share a column while it is in the cache */
+};
 
 /* ---- matrices -------------------------------------------------------------------------------- */
 
@@ -93,7 +96,7 @@ typedef struct mvdr_scratch {
     double *fresh_re, *fresh_im; /* a column, zero where masked */
     float *steer;                /* [sensor][re, im][lane] */
     double *z;                   /* [order][re, im][lane] */
-    double *project;             /* [column][re, im][lane] */
+    double *project;             /* [MVDR_TOGETHER][column][re, im][lane] */
     double *energy;              /* white noise gain: [order + 1][lane] */
     double *signal;              /* MUSIC: rows of W^H, weighted */
     mvdr_start start;            /* allocated if the stage computes eigenvectors */
@@ -339,10 +342,12 @@ size_t mvdr_list_due(const mvdr_stage *stage, bool whole, size_t *column);
 /* Snapshot space: makes the projections that are due on all directions, after mvdr_sum of all
  * bins. */
 void mvdr_project_all(mvdr_stage *stage);
-/* Snapshot space: x^H a of `count` columns of a bin with eight steering vectors, to the columns'
- * places in to[column][re, im][lane]. turns is [sensor][lane]. */
-void mvdr_project(const mvdr_stage *stage, size_t bin, const uint64_t *turns, int64_t offset,
-                  const size_t *column, size_t count, const mvdr_scratch *scratch, double *to);
+/* Snapshot space: x^H a of `count` columns of a bin with groups of eight steering vectors, at most
+ * MVDR_TOGETHER, to the columns' places in to[group][column][re, im][lane]. turns is
+ * [group][sensor][lane]. */
+void mvdr_project(const mvdr_stage *stage, size_t bin, const uint64_t *turns, size_t groups,
+                  int64_t offset, const size_t *column, size_t count, const mvdr_scratch *scratch,
+                  double *to);
 /* Number of new snapshots that get no slot, because later ones of the same window replace them. */
 size_t mvdr_skipped(const mvdr_stage *stage);
 /* Advances the ring by the new snapshots, after all bins have taken them. */
@@ -426,9 +431,10 @@ void mvdr_powers(const mvdr_view *view, bool corrected, const double *norm, cons
 void mvdr_spectrum(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch);
 /* The bin's spectrum at the near field's points, to stage->near_power, right after mvdr_solve. */
 void mvdr_spectrum_near(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch);
-/* The bin's spectrum at eight points whose turns are [sensor][lane]. */
-void mvdr_spectrum_at(mvdr_stage *stage, size_t bin, const uint64_t *turns, mvdr_scratch *scratch,
-                      float *power);
+/* The bin's spectrum in groups of eight points, at most MVDR_TOGETHER; turns:
+ * [group][sensor][lane]. */
+void mvdr_spectrum_at(mvdr_stage *stage, size_t bin, const uint64_t *turns, size_t groups,
+                      mvdr_scratch *scratch, float *power);
 
 /* The bin's spectrum at eight points from |a|^2 and the columns' products with a, [point][1 + 2
  * slots]. If `points` is less than eight, the last point is repeated. */
@@ -473,7 +479,7 @@ void mvdr_take_joined(mvdr_stage *stage, size_t bin);
 /* Transposes the turns of at most MVDR_AT_ONCE points from `first` on to stage->points. The last
  * point is repeated to fill whole vectors. */
 enum {
-    MVDR_AT_ONCE = 2 * MVDR_LANES
+    MVDR_AT_ONCE = MVDR_TOGETHER * MVDR_LANES
 }; /* points of an evaluation at a time: as many as the detector asks for */
 void mvdr_take_points(mvdr_stage *stage, const sonar_buffer *turns, size_t first);
 

@@ -213,7 +213,7 @@ static void point_task(void *arg, size_t bin, size_t worker) {
     for (size_t p = 0; p < stage->looked_at; p++) {
         const size_t lane = p % MVDR_LANES;
         if (lane == 0)
-            mvdr_project(stage, bin, stage->points + p * sensors,
+            mvdr_project(stage, bin, stage->points + p * sensors, 1,
                          llround(stage->bin[bin].offset * MVDR_TONE_ONE), scratch->column, used,
                          scratch, scratch->project);
         double *to = (double *)out->data + (ptrdiff_t)bin * out->stride[0] +

@@ -36,7 +36,7 @@ void mvdr_scratch_lay_out(const mvdr_stage *stage, mvdr_scratch *s, sonar_arena 
     SONAR_ARENA(arena, s->fresh_im, stage->ld);
     SONAR_ARENA(arena, s->steer, shape->by_snapshots ? 1 : stage->ld * lanes);
     SONAR_ARENA(arena, s->z, ld * lanes);
-    SONAR_ARENA(arena, s->project, columns * lanes);
+    SONAR_ARENA(arena, s->project, MVDR_TOGETHER * columns * lanes);
     SONAR_ARENA(arena, s->energy, (ld + 1) * MVDR_LANES);
     SONAR_ARENA(arena, s->signal, spec->music ? ld * 2 * ld : 1);
     SONAR_ARENA(arena, s->start.rows, vectors ? ld * 2 * ld : 1);

@@ -63,35 +63,42 @@ static void count_sensors(const mvdr_stage *stage, double norm[MVDR_LANES]) {
         norm[lane] = (double)stage->rows.n;
 }
 
-/* Makes v and |a|^2 for directions whose projections are not kept. */
-static void look_from(mvdr_stage *stage, size_t bin, const uint64_t *turns, mvdr_scratch *scratch,
-                      double norm[MVDR_LANES]) {
+/* Sensor space: makes v and |a|^2. */
+static void steer(const mvdr_stage *stage, size_t bin, const uint64_t *turns, mvdr_scratch *scratch,
+                  double norm[MVDR_LANES]) {
     const mvdr_view *view = &stage->bin[bin].view;
-    if (stage->shape.by_snapshots) {
-        mvdr_project(stage, bin, turns, view->offset, scratch->column, view->m, scratch,
-                     scratch->project);
-        take_projections(view, scratch->project, scratch);
-        count_sensors(stage, norm);
-    } else {
-        mvdr_steer(&stage->rows, stage->spec.sensors, turns, stage->spec.first_bin + bin,
-                   view->offset, scratch->steer);
-        mvdr_norms(scratch->steer, stage->spec.sensors, norm);
-        take_steering(view, scratch);
-    }
+    mvdr_steer(&stage->rows, stage->spec.sensors, turns, stage->spec.first_bin + bin, view->offset,
+               scratch->steer);
+    mvdr_norms(scratch->steer, stage->spec.sensors, norm);
+    take_steering(view, scratch);
 }
 
-static void spectrum_from(mvdr_stage *stage, size_t bin, const uint64_t *turns,
+/* The spectrum in groups of eight directions whose projections are not kept, at most
+ * MVDR_TOGETHER. */
+static void spectrum_from(mvdr_stage *stage, size_t bin, const uint64_t *turns, size_t groups,
                           mvdr_scratch *scratch, float *power) {
+    const mvdr_view *view = &stage->bin[bin].view;
+    const bool by_snapshots = stage->shape.by_snapshots;
     double norm[MVDR_LANES];
-    look_from(stage, bin, turns, scratch, norm);
-    mvdr_spectrum_power(&stage->bin[bin].view, stage->spec.correct_level, norm, scratch, power);
+    if (by_snapshots)
+        mvdr_project(stage, bin, turns, groups, view->offset, scratch->column, view->m, scratch,
+                     scratch->project);
+    for (size_t g = 0; g < groups; g++) {
+        if (by_snapshots) {
+            take_projections(view, scratch->project + g * stage->columns * STEP, scratch);
+            count_sensors(stage, norm);
+        } else {
+            steer(stage, bin, turns + g * stage->spec.sensors * MVDR_LANES, scratch, norm);
+        }
+        mvdr_spectrum_power(view, stage->spec.correct_level, norm, scratch, power + g * MVDR_LANES);
+    }
 }
 
 void mvdr_look(mvdr_stage *stage, size_t bin, size_t first, mvdr_scratch *scratch,
                double norm[MVDR_LANES]) {
     const size_t at = bin * stage->directions + first;
     if (!stage->shape.by_snapshots) {
-        look_from(stage, bin, stage->rows.turns + first * stage->spec.sensors, scratch, norm);
+        steer(stage, bin, stage->rows.turns + first * stage->spec.sensors, scratch, norm);
         return;
     }
     take_projections(&stage->bin[bin].view,
@@ -121,9 +128,11 @@ void mvdr_spectrum(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
  * They would take as many times more memory as there are ranges, and time in windows that do not
  * want the near field. */
 void mvdr_spectrum_near(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
-    for (size_t p = 0; p < stage->near_points; p += MVDR_LANES)
-        spectrum_from(stage, bin, stage->rows.near + p * stage->spec.sensors, scratch,
-                      stage->near_power + bin * stage->near_points + p);
+    const size_t points = stage->near_points;
+    for (size_t p = 0; p < points; p += MVDR_AT_ONCE)
+        spectrum_from(stage, bin, stage->rows.near + p * stage->spec.sensors,
+                      sonar_min_size(points - p, MVDR_AT_ONCE) / MVDR_LANES, scratch,
+                      stage->near_power + bin * points + p);
 }
 
 void mvdr_spectrum_joined(mvdr_stage *stage, size_t bin, const double *sums, size_t points,
@@ -143,8 +152,8 @@ void mvdr_spectrum_joined(mvdr_stage *stage, size_t bin, const double *sums, siz
     mvdr_spectrum_power(&stage->bin[bin].view, stage->spec.correct_level, norm, scratch, power);
 }
 
-void mvdr_spectrum_at(mvdr_stage *stage, size_t bin, const uint64_t *turns, mvdr_scratch *scratch,
-                      float *power) {
+void mvdr_spectrum_at(mvdr_stage *stage, size_t bin, const uint64_t *turns, size_t groups,
+                      mvdr_scratch *scratch, float *power) {
     mvdr_list_columns(stage, bin, scratch);
-    spectrum_from(stage, bin, turns, scratch, power);
+    spectrum_from(stage, bin, turns, groups, scratch, power);
 }
