@@ -98,6 +98,9 @@ sonar_code sonar_state_read(const char *path, size_t most, char **text, size_t *
 /* Replaces the file, with mode 0644; a reader sees either the old or the new content. SONAR_ESYS.
  * Any thread. */
 sonar_code sonar_state_write(const char *path, const char *text, size_t bytes, sonar_error *err);
+/* The same without waiting for the disk: if the machine loses power, the file may be lost. */
+sonar_code sonar_state_write_soon(const char *path, const char *text, size_t bytes,
+                                  sonar_error *err);
 
 /* ---- text ------------------------------------------------------------------------------------ */
 

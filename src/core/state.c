@@ -71,7 +71,8 @@ static bool write_all(int fd, const char *text, size_t bytes) {
     return true;
 }
 
-sonar_code sonar_state_write(const char *path, const char *text, size_t bytes, sonar_error *err) {
+static sonar_code replace(const char *path, const char *text, size_t bytes, bool wait,
+                          sonar_error *err) {
     char fresh[PATH_MAX];
     int length = snprintf(fresh, sizeof fresh, "%s.XXXXXX", path);
     if (length < 0 || (size_t)length >= sizeof fresh)
@@ -80,7 +81,7 @@ sonar_code sonar_state_write(const char *path, const char *text, size_t bytes, s
     if (fd < 0)
         return sonar_fail(err, SONAR_ESYS, path, "cannot be written: %s", strerror(errno));
     /* 0644: the service's user must be able to read what root trained */
-    bool good = write_all(fd, text, bytes) && !fchmod(fd, 0644) && !fsync(fd);
+    bool good = write_all(fd, text, bytes) && !fchmod(fd, 0644) && (!wait || !fsync(fd));
     int why = good ? 0 : errno;
     if (close(fd) && good)
         why = errno;
@@ -90,4 +91,13 @@ sonar_code sonar_state_write(const char *path, const char *text, size_t bytes, s
         return SONAR_OK;
     unlink(fresh);
     return sonar_fail(err, SONAR_ESYS, path, "cannot be written: %s", strerror(why));
+}
+
+sonar_code sonar_state_write(const char *path, const char *text, size_t bytes, sonar_error *err) {
+    return replace(path, text, bytes, true, err);
+}
+
+sonar_code sonar_state_write_soon(const char *path, const char *text, size_t bytes,
+                                  sonar_error *err) {
+    return replace(path, text, bytes, false, err);
 }

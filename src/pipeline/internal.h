@@ -124,6 +124,12 @@ struct tracking {
     uint32_t epoch; /* 0: no window yet */
     int64_t utc_ns; /* of that middle; 0: unknown */
     bool restored;  /* they are those of an earlier run, until its first window */
+
+    char *text; /* as in the file, for the control thread to write; NULL: there is no file */
+    size_t bytes;
+    double text_sample; /* middle_sample of `text` */
+    atomic_bool ready;  /* text is the control thread's, else the data thread's */
+    bool complained;    /* the control thread's: the file cannot be written */
 };
 
 /* Which backend each stage runs on, at start. */
@@ -453,8 +459,10 @@ void sonar_tracking_run(sonar_pipeline *pipeline, sonar_result *result);
  * the middle of this one. Data thread. */
 sonar_track_place sonar_tracking_expect(const sonar_pipeline *pipeline, const sonar_result *result,
                                         uint64_t number, double from_middle_s);
+/* Writes the file of tracks that the data thread has prepared, if it has. Control thread. */
+void sonar_tracking_tick(sonar_pipeline *pipeline);
 /* Stores them for the next start, once the data thread has ended. Control thread. */
-void sonar_tracking_save(const sonar_pipeline *pipeline);
+void sonar_tracking_save(sonar_pipeline *pipeline);
 /* record.c: creates the recorder if one is configured; where its samples and messages come from;
  * starts its thread. */
 sonar_code sonar_record_create(sonar_pipeline *pipeline, sonar_error *err);

@@ -239,6 +239,7 @@ sonar_code sonar_pipeline_tick(sonar_pipeline *p, sonar_error *err) {
     sonar_mask_tick(p, &status);
     sonar_navigate_tick(p, &status);
     sonar_accuracy_tick(p, &status);
+    sonar_tracking_tick(p);
     judge(p, &status);
     log_failure(p);
     if (p->output)

@@ -96,4 +96,5 @@ void sonar_pipeline_free_buffers(sonar_pipeline *p) {
     for (int i = 0; i < 2; i++)
         sonar_sides_destroy(p->sides[i]);
     sonar_tracks_destroy(p->tracking.tracks);
+    free(p->tracking.text);
 }

@@ -5,14 +5,20 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "pipeline/internal.h"
 
 /* ---- from one start to the next -------------------------------------------------------------- */
 
-/* The array, the UTC of the last window, and what the tracker says. */
-#define HEAD_FORMAT "sonard %" PRIu32 " %" PRId64 "\n"
-enum { TEXT_MOST = 64 + SONAR_TRACKS_TEXT };
+/* The array, the UTC of the last window, whether the run goes on, and what the tracker says. */
+#define HEAD_FORMAT "sonard %" PRIu32 " %" PRId64 "%s\n"
+#define GOES_ON     " running"
+enum {
+    TEXT_MOST = 64 + SONAR_TRACKS_TEXT,
+    STORED_S = 10,  /* of samples, from one file of a run to the next */
+    SKIPPED = 1000, /* more numbers than are given in this time */
+};
 
 /* False: there is no such file. Not for recordings that another program processes. */
 static bool path_of(const sonar_pipeline *p, char path[PATH_MAX]) {
@@ -32,30 +38,61 @@ static void restore(sonar_pipeline *p) {
     sonar_error err = {0};
     if (!path_of(p, path) || sonar_state_read(path, TEXT_MOST, &text, &bytes, &err) != SONAR_OK)
         return;
-    if (sscanf(text, "sonard %" SCNu32 " %" SCNd64 "%n", &array, &utc_ns, &used) == 2 &&
-        array == p->config->array_id && text[used] == '\n')
+    const bool good =
+        sscanf(text, "sonard %" SCNu32 " %" SCNd64 "%n", &array, &utc_ns, &used) == 2 &&
+        array == p->config->array_id;
+    const bool crashed = good && !strncmp(text + used, GOES_ON, strlen(GOES_ON));
+    used += crashed ? (int)strlen(GOES_ON) : 0;
+    if (good && text[used] == '\n')
         p->tracking.restored = sonar_tracks_restore(p->tracking.tracks, text + used + 1);
+    if (p->tracking.restored && crashed)
+        sonar_tracks_skip(p->tracking.tracks, SKIPPED);
     p->tracking.utc_ns = utc_ns;
     free(text);
 }
 
-void sonar_tracking_save(const sonar_pipeline *p) {
-    char path[PATH_MAX], text[TEXT_MOST];
+static void write_text(struct tracking *is, uint32_t array, const char *goes_on) {
+    const int head = snprintf(is->text, TEXT_MOST, HEAD_FORMAT, array, is->utc_ns, goes_on);
+    is->bytes = (size_t)head + sonar_tracks_save(is->tracks, is->text + head);
+    is->text_sample = is->middle_sample;
+}
+
+static void complain(sonar_pipeline *p, const sonar_error *err) {
+    if (!p->tracking.complained)
+        sonar_log(&p->host, SONAR_WARN, err->where, "%s; tracks get new numbers", err->text);
+    p->tracking.complained = true;
+}
+
+void sonar_tracking_tick(sonar_pipeline *p) {
+    struct tracking *is = &p->tracking;
+    char path[PATH_MAX];
     sonar_error err = {0};
-    if (!p->tracking.tracks || !p->tracking.epoch || !path_of(p, path))
+    if (!atomic_load_explicit(&is->ready, memory_order_acquire) || !path_of(p, path))
         return;
-    const int head =
-        snprintf(text, sizeof text, HEAD_FORMAT, p->config->array_id, p->tracking.utc_ns);
-    const size_t bytes = (size_t)head + sonar_tracks_save(p->tracking.tracks, text + head);
-    if (sonar_state_write(path, text, bytes, &err))
-        sonar_log(&p->host, SONAR_WARN, err.where, "%s; tracks get new numbers", err.text);
+    if (sonar_state_write_soon(path, is->text, is->bytes, &err))
+        complain(p, &err);
+    atomic_store_explicit(&is->ready, false, memory_order_release);
+}
+
+void sonar_tracking_save(sonar_pipeline *p) {
+    struct tracking *is = &p->tracking;
+    char path[PATH_MAX];
+    sonar_error err = {0};
+    if (!is->text || !is->epoch || !path_of(p, path))
+        return;
+    write_text(is, p->config->array_id, "");
+    if (sonar_state_write(path, is->text, is->bytes, &err))
+        complain(p, &err);
 }
 
 sonar_code sonar_tracking_create(sonar_pipeline *p, sonar_error *err) {
     if (!p->config->detect_enabled || !(p->config->output_topics & SONAR_WANT(SONAR_TRACKS)))
         return SONAR_OK;
     p->tracking.tracks = sonar_tracks_create();
-    if (!p->tracking.tracks)
+    char path[PATH_MAX];
+    const bool stored = path_of(p, path);
+    p->tracking.text = stored ? sonar_alloc(TEXT_MOST, 1) : NULL;
+    if (!p->tracking.tracks || (stored && !p->tracking.text))
         return sonar_fail(err, SONAR_ENOMEM, "pipeline", "no memory for tracks");
     restore(p);
     return SONAR_OK;
@@ -117,6 +154,16 @@ sonar_track_place sonar_tracking_expect(const sonar_pipeline *p, const sonar_res
                                fmax(since_last_s(p, result) + from_middle_s, 0));
 }
 
+/* Every STORED_S, for a run that ends without its end. */
+static void prepare_file(sonar_pipeline *p) {
+    struct tracking *is = &p->tracking;
+    const double since_s = fabs(is->middle_sample - is->text_sample) / p->config->fs_hz;
+    if (!is->text || since_s < STORED_S || atomic_load_explicit(&is->ready, memory_order_acquire))
+        return;
+    write_text(is, p->config->array_id, GOES_ON);
+    atomic_store_explicit(&is->ready, true, memory_order_release);
+}
+
 void sonar_tracking_run(sonar_pipeline *p, sonar_result *result) {
     check_restored(&p->tracking, result);
     const sonar_tracks_window w = window_of(p, result);
@@ -124,4 +171,5 @@ void sonar_tracking_run(sonar_pipeline *p, sonar_result *result) {
     p->tracking.middle_sample = middle_of(result);
     p->tracking.epoch = result->epoch;
     p->tracking.utc_ns = result->middle_utc_ns;
+    prepare_file(p);
 }

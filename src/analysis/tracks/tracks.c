@@ -31,6 +31,10 @@ sonar_tracks *sonar_tracks_create(void) {
     return s;
 }
 
+void sonar_tracks_skip(sonar_tracks *s, uint64_t count) {
+    s->numbers += count;
+}
+
 void sonar_tracks_forget(sonar_tracks *s) {
     s->numbers = s->count = 0;
     s->is_true = false;

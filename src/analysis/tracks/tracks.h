@@ -63,6 +63,8 @@ size_t sonar_tracks_save(const sonar_tracks *tracks, char text[SONAR_TRACKS_TEXT
  * since the last window before the restart. False: the text is not valid, and there are no
  * tracks. */
 bool sonar_tracks_restore(sonar_tracks *tracks, const char *text);
+/* Leaves out the next `count` numbers: an earlier run may have given them. */
+void sonar_tracks_skip(sonar_tracks *tracks, uint64_t count);
 /* Resets to the state after create. No allocation. */
 void sonar_tracks_forget(sonar_tracks *tracks);
 
