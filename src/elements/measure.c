@@ -170,13 +170,17 @@ sonar_code sonar_elements_create(const sonar_elements_spec *spec, const sonar_ho
 
 /* ---- one sensor ------------------------------------------------------------------------------ */
 
+SONAR_MULTIARCH static void widen(const int16_t *from, size_t n, float *to) {
+    for (size_t i = 0; i < n; i++)
+        to[i] = from[i];
+}
+
 static void gather(const sonar_buffer in[2], size_t channel, size_t samples, float *x) {
     for (int part = 0; part < 2; part++) {
         size_t n = in[part].shape[0] ? sonar_min_size(in[part].shape[1], samples) : 0;
         ptrdiff_t row = (ptrdiff_t)channel * in[part].stride[0];
         if (n && in[part].dtype == SONAR_S16)
-            for (size_t i = 0; i < n; i++)
-                x[i] = ((const int16_t *)in[part].data + row)[i];
+            widen((const int16_t *)in[part].data + row, n, x);
         else if (n)
             memcpy(x, (const float *)in[part].data + row, n * sizeof *x);
         x += n;
@@ -282,34 +286,59 @@ SONAR_MULTIARCH static double sum_of(const float *x, size_t n) {
     return all;
 }
 
-SONAR_MULTIARCH static float dot(const float *x, const float *y, size_t n) {
-    lanes sum[CHAINS] = {{0}};
-    float all = 0;
-    size_t i = 0;
-    for (; i + CHAINS * LANES <= n; i += CHAINS * LANES)
-        for (size_t c = 0; c < CHAINS; c++) {
-            lanes a, b;
-            load(x + i + c * LANES, &a);
-            load(y + i + c * LANES, &b);
-            sum[c] += a * b;
-        }
-    for (; i < n; i++)
-        all += x[i] * y[i];
+static inline __attribute__((always_inline)) float total_of(const lanes sum[CHAINS]) {
     const lanes total = (sum[0] + sum[1]) + (sum[2] + sum[3]);
+    float all = 0;
     for (size_t j = 0; j < LANES; j++)
         all += total[j];
     return all;
 }
 
+SONAR_MULTIARCH static float energy_of(const float *x, size_t n) {
+    lanes sum[CHAINS] = {{0}};
+    float rest = 0;
+    size_t i = 0;
+    for (; i + CHAINS * LANES <= n; i += CHAINS * LANES)
+        for (size_t c = 0; c < CHAINS; c++) {
+            lanes a;
+            load(x + i + c * LANES, &a);
+            sum[c] += a * a;
+        }
+    for (; i < n; i++)
+        rest += x[i] * x[i];
+    return rest + total_of(sum);
+}
+
+/* Power at the frequency of an oscillation, [cos, sin][n]. */
+SONAR_MULTIARCH static float power_at(const float *x, const float *oscillation, size_t n) {
+    lanes re[CHAINS] = {{0}}, im[CHAINS] = {{0}};
+    float rest_re = 0, rest_im = 0;
+    size_t i = 0;
+    for (; i + CHAINS * LANES <= n; i += CHAINS * LANES)
+        for (size_t c = 0; c < CHAINS; c++) {
+            lanes a, cosine, sine;
+            load(x + i + c * LANES, &a);
+            load(oscillation + i + c * LANES, &cosine);
+            load(oscillation + n + i + c * LANES, &sine);
+            re[c] += a * cosine;
+            im[c] += a * sine;
+        }
+    for (; i < n; i++) {
+        rest_re += x[i] * oscillation[i];
+        rest_im += x[i] * oscillation[n + i];
+    }
+    rest_re += total_of(re), rest_im += total_of(im);
+    return rest_re * rest_re + rest_im * rest_im;
+}
+
+SONAR_MULTIARCH static void subtract(float mean, float *x, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        x[i] -= mean;
+}
+
 /* Limits to finite values, since sums of huge samples overflow. */
 static float bounded(float power) {
     return power <= FLT_MAX ? power : FLT_MAX;
-}
-
-/* Power at the frequency of an oscillation. */
-static float power_at(const float *x, const float *oscillation, size_t n) {
-    float re = dot(x, oscillation, n), im = dot(x, oscillation + n, n);
-    return re * re + im * im;
 }
 
 /* The median power of the probes, which is the level of the sea between tones. A good sensor may be
@@ -428,9 +457,8 @@ static void measure_sensor(const sonar_elements *e, size_t channel, float *x, st
     m->repeated = is_repeated(x, n);
     m->clipped = !m->repeated && is_clipped(x, n, &extent);
     const float mean = (float)(sum_of(x, n) / (double)n);
-    for (size_t i = 0; i < n; i++)
-        x[i] -= mean;
-    m->power = bounded(dot(x, x, n) / (float)n);
+    subtract(mean, x, n);
+    m->power = bounded(energy_of(x, n) / (float)n);
     if (e->blocks) {
         average_blocks(e, x, x + n);
         measure_hum(e, x + n, m);

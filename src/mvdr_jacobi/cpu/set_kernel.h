@@ -19,9 +19,22 @@ typedef double VECTOR __attribute__((vector_size(WIDTH * sizeof(double))));
 #include "mvdr_jacobi/cpu/reduction_kernel.h"
 
 static const mvdr_kernels NAME(kernels) = {
-    NAME(project),    NAME(inner),     NAME(outer),      NAME(solve),     NAME(reduce),
-    NAME(substitute), NAME(quadratic), NAME(multiplied), NAME(apply),     NAME(subtract),
-    NAME(moments),    NAME(along),     NAME(below),      NAME(gain_sums), NAME(sweep)};
+    .project = NAME(project),
+    .inner = NAME(inner),
+    .outer = NAME(outer),
+    .solve = NAME(solve),
+    .reduce = NAME(reduce),
+    .substitute = NAME(substitute),
+    .quadratic = NAME(quadratic),
+    .multiplied = NAME(multiplied),
+    .apply = NAME(apply),
+    .subtract = NAME(subtract),
+    .moments = NAME(moments),
+    .along = NAME(along),
+    .below = NAME(below),
+    .gain_sums = NAME(gain_sums),
+    .sweep = NAME(sweep),
+};
 
 #undef VECTOR
 #undef VECTORS
