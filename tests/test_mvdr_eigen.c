@@ -241,7 +241,7 @@ Test(mvdr_eigen, jacobi_on_lapack_types) {
     for (int type = 1; type <= TYPES; type++)
         for (size_t i = 0; i < SIZES; i++) {
             uint64_t seed = (uint64_t)type * 10 + i;
-            char what[16];
+            char what[32];
             snprintf(what, sizeof what, "type %d", type);
             cplx *a = lapack_type(type, sizes[i], &seed);
             const judged found = judge_jacobi(sizes[i], a, NULL, what);
