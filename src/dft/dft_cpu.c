@@ -8,6 +8,7 @@
 
 #include "core/arena.h"
 #include "core/core.h"
+#include "core/samples.h"
 
 #include <fftw3.h>
 #include <limits.h>
@@ -153,25 +154,6 @@ static size_t samples_of(const sonar_buffer *part) {
     return part->shape[0] ? part->shape[1] : 0;
 }
 
-SONAR_MULTIARCH static void widen(const int16_t *from, size_t n, float *to) {
-    for (size_t i = 0; i < n; i++)
-        to[i] = from[i];
-}
-
-static void gather(const sonar_buffer *in, size_t channel, float *x) {
-    for (int part = SONAR_DFT_HEAD; part <= SONAR_DFT_TAIL; part++) {
-        size_t samples = samples_of(&in[part]);
-        if (!samples)
-            continue;
-        ptrdiff_t row = (ptrdiff_t)channel * in[part].stride[0];
-        if (in[part].dtype == SONAR_F32)
-            memcpy(x, (const float *)in[part].data + row, samples * sizeof *x);
-        else
-            widen((const int16_t *)in[part].data + row, samples, x);
-        x += samples;
-    }
-}
-
 /* Zeroes missing samples and returns their number. */
 static size_t clear_gaps(const struct dft *dft, size_t channel, float *x) {
     const sonar_gaps *gaps = dft->work->gaps;
@@ -189,20 +171,6 @@ static size_t clear_gaps(const struct dft *dft, size_t channel, float *x) {
     return lost;
 }
 
-/* Eight running sums: they use the vector unit, and their order is fixed. */
-SONAR_MULTIARCH static double sum_of(const float *x, size_t n) {
-    double sum[8] = {0}, rest = 0;
-    size_t i = 0;
-    for (; i + 8 <= n; i += 8)
-        for (size_t j = 0; j < 8; j++)
-            sum[j] += (double)x[i + j];
-    for (; i < n; i++)
-        rest += (double)x[i];
-    for (size_t j = 0; j < 8; j++)
-        rest += sum[j];
-    return rest;
-}
-
 SONAR_MULTIARCH static void apply_taper(float *x, const float *taper, double mean, size_t n) {
     for (size_t i = 0; i < n; i++)
         x[i] = (float)((double)x[i] - mean) * taper[i];
@@ -211,9 +179,10 @@ SONAR_MULTIARCH static void apply_taper(float *x, const float *taper, double mea
 /* Prepares one sensor's samples for the transform. */
 static void prepare_signal(const struct dft *dft, size_t channel, float *x) {
     size_t n = dft->spec.length;
-    gather(dft->in, channel, x);
+    sonar_samples_gather(dft->in + SONAR_DFT_HEAD, channel, n, x);
     size_t lost = clear_gaps(dft, channel, x);
-    double mean = dft->spec.remove_mean && lost < n ? sum_of(x, n) / (double)(n - lost) : 0;
+    double mean =
+        dft->spec.remove_mean && lost < n ? sonar_samples_sum(x, n) / (double)(n - lost) : 0;
     apply_taper(x, dft->taper, mean, n);
     if (lost)
         clear_gaps(dft, channel, x);

@@ -8,6 +8,7 @@
 
 #include "core/arena.h"
 #include "core/random.h"
+#include "core/samples.h"
 #include "elements/internal.h"
 
 enum {
@@ -170,24 +171,6 @@ sonar_code sonar_elements_create(const sonar_elements_spec *spec, const sonar_ho
 
 /* ---- one sensor ------------------------------------------------------------------------------ */
 
-SONAR_MULTIARCH static void widen(const int16_t *from, size_t n, float *to) {
-    for (size_t i = 0; i < n; i++)
-        to[i] = from[i];
-}
-
-static void gather(const sonar_buffer in[2], size_t channel, size_t samples, float *x) {
-    for (int part = 0; part < 2; part++) {
-        size_t n = in[part].shape[0] ? sonar_min_size(in[part].shape[1], samples) : 0;
-        ptrdiff_t row = (ptrdiff_t)channel * in[part].stride[0];
-        if (n && in[part].dtype == SONAR_S16)
-            widen((const int16_t *)in[part].data + row, n, x);
-        else if (n)
-            memcpy(x, (const float *)in[part].data + row, n * sizeof *x);
-        x += n;
-        samples -= n;
-    }
-}
-
 /* The extremes, the smallest nonzero step, and the number of samples equal to the one before. */
 struct extent {
     float low, high, step;
@@ -273,19 +256,6 @@ static bool is_clipped(const float *x, size_t n, const struct extent *extent) {
     return false;
 }
 
-SONAR_MULTIARCH static double sum_of(const float *x, size_t n) {
-    double sum[LANES] = {0}, all = 0;
-    size_t i = 0;
-    for (; i + LANES <= n; i += LANES)
-        for (size_t j = 0; j < LANES; j++)
-            sum[j] += (double)x[i + j];
-    for (; i < n; i++)
-        all += (double)x[i];
-    for (size_t j = 0; j < LANES; j++)
-        all += sum[j];
-    return all;
-}
-
 static inline __attribute__((always_inline)) float total_of(const lanes sum[CHAINS]) {
     const lanes total = (sum[0] + sum[1]) + (sum[2] + sum[3]);
     float all = 0;
@@ -353,7 +323,7 @@ static float probe(const sonar_elements *e, const float *x) {
 /* Averages each block to one value for the lines. The mean of the samples is removed already. */
 static void average_blocks(const sonar_elements *e, const float *x, float *to) {
     for (size_t i = 0; i < e->blocks; i++)
-        to[i] = (float)(sum_of(x + i * e->block, e->block) / (double)e->block);
+        to[i] = (float)(sonar_samples_sum(x + i * e->block, e->block) / (double)e->block);
 }
 
 /* Moves a quarter of the way from the previous value, in dB, because means of few values scatter by
@@ -448,7 +418,7 @@ static void measure_sensor(const sonar_elements *e, size_t channel, float *x, st
     m->taken = e->missing[channel] <= 0;
     if (!m->taken)
         return;
-    gather(e->in, channel, n, x);
+    sonar_samples_gather(e->in, channel, n, x);
     struct extent extent = extent_of(x, n);
     m->constant = extent.low == extent.high;
     m->zero = m->constant && extent.low == 0;
@@ -456,7 +426,7 @@ static void measure_sensor(const sonar_elements *e, size_t channel, float *x, st
     m->same = (float)extent.same / (float)n;
     m->repeated = is_repeated(x, n);
     m->clipped = !m->repeated && is_clipped(x, n, &extent);
-    const float mean = (float)(sum_of(x, n) / (double)n);
+    const float mean = (float)(sonar_samples_sum(x, n) / (double)n);
     subtract(mean, x, n);
     m->power = bounded(energy_of(x, n) / (float)n);
     if (e->blocks) {
@@ -499,7 +469,7 @@ static void compare_task(void *arg, size_t task, size_t worker) {
     size_t first = task * TASK, end = sonar_min_size(first + TASK, e->spec.sensors);
     for (size_t s = first; s < end; s++)
         if (sonar_element_used(e, s)) {
-            gather(e->in, e->spec.channel[s], COMPARED, x);
+            sonar_samples_gather(e->in, e->spec.channel[s], COMPARED, x);
             e->measure[s].fingerprint = fingerprint(x, e->round_first);
         }
 }
