@@ -22,6 +22,15 @@ typedef enum sonar_isa {
 #define SONAR_HAS_WIDE 0
 #endif
 
+/* An initialiser [SONAR_ISAS] of `of` as isa_kernels.h names it for each set. */
+#if SONAR_HAS_WIDE
+#define SONAR_EACH_ISA(of)                                                                         \
+    { [SONAR_ISA_V4] = of##_v4, [SONAR_ISA_V3] = of##_v3, [SONAR_ISA_BASELINE] = of##_any }
+#else
+#define SONAR_EACH_ISA(of)                                                                         \
+    { [SONAR_ISA_BASELINE] = of##_any }
+#endif
+
 /* x86-64-v4, x86-64-v3, baseline; "none" for SONAR_ISAS. */
 const char *sonar_isa_name(sonar_isa isa);
 

@@ -66,30 +66,10 @@ struct sonar_pattern {
 
 /* ---- spectra of delays ----------------------------------------------------------------------- */
 
-#if SONAR_HAS_WIDE
-#define NAME(of) of##_v4
-#define TARGET   SONAR_TARGET_V4
-#define WIDTH    8
-#include "detect/pattern_kernel.h"
+#define SONAR_KERNELS "detect/pattern_kernel.h"
+#include "core/isa_kernels.h"
 
-#define NAME(of) of##_v3
-#define TARGET   SONAR_TARGET_V3
-#define WIDTH    4
-#include "detect/pattern_kernel.h"
-#endif
-
-#define NAME(of) of##_any
-#define TARGET
-#define WIDTH 2
-#include "detect/pattern_kernel.h"
-
-static add_sensors *const adders[SONAR_ISAS] = {
-#if SONAR_HAS_WIDE
-    [SONAR_ISA_V4] = add_sensors_v4,
-    [SONAR_ISA_V3] = add_sensors_v3,
-#endif
-    [SONAR_ISA_BASELINE] = add_sensors_any,
-};
+static add_sensors *const adders[SONAR_ISAS] = SONAR_EACH_ISA(add_sensors);
 
 struct share {
     const sonar_pattern *pattern;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The sums of pattern.c for WIDTH points at a time, for one instruction set. Included once for each
- * set, with NAME (a name for each function), TARGET (attributes) and WIDTH (doubles of a vector).
- */
+/* The sums of pattern.c for WIDTH points at a time, for one instruction set: core/isa_kernels.h
+ * defines NAME, TARGET and WIDTH. */
 typedef double NAME(vector) __attribute__((vector_size(WIDTH * sizeof(double))));
 
 TARGET static void NAME(add_sensors)(const sensor *sensors, size_t points, double *re, double *im) {
@@ -30,7 +29,3 @@ TARGET static void NAME(add_sensors)(const sensor *sensors, size_t points, doubl
         memcpy(im + i, &sum[1], sizeof sum[1]);
     }
 }
-
-#undef NAME
-#undef TARGET
-#undef WIDTH

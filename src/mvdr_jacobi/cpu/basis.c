@@ -104,7 +104,6 @@ bool mvdr_take_vectors(const mvdr_stage *stage, size_t bin, size_t n, mvdr_scrat
     const double *kept = stage->basis + bin * stage->basis_size;
     if (!stage->bin[bin].based || !is_whole(stage, n))
         return false;
-    clear(scratch->start.rows, ld);
     for (size_t i = 0; i < ld; i += LANES)
         for (size_t j = 0; j < n; j++)
             memcpy(scratch->start.rows + i * 2 * ld + j * STEP,

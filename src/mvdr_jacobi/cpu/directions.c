@@ -166,7 +166,7 @@ void mvdr_project(const mvdr_stage *stage, size_t bin, const uint64_t *turns, si
 
 /* ---- all bins -------------------------------------------------------------------------------- */
 
-/* Whether so many new columns are due that each bin makes its own steering vectors. */
+/* Whether each bin makes its own steering vectors, because more than FEW columns are new. */
 static bool many(const mvdr_stage *stage) {
     return (stage->arrived - mvdr_skipped(stage)) * stage->shape.each > FEW;
 }

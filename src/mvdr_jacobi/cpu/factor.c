@@ -6,6 +6,7 @@
  */
 #include "mvdr_jacobi/cpu/kernels.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -109,6 +110,16 @@ bool mvdr_factor_loaded(const mvdr_kernels *kernels, const double *a, size_t ord
     for (size_t i = 0; i < mvdr_pad(order, ROWS); i++)
         *mvdr_at(factor, i, i) = i < order ? *mvdr_at(factor, i, i) + delta : 1;
     return mvdr_factor(kernels, factor, order);
+}
+
+bool mvdr_factor_raised(const mvdr_kernels *kernels, const double *a, size_t order, double most,
+                        double *delta, double *factor) {
+    while (!mvdr_factor_loaded(kernels, a, order, *delta, factor)) {
+        if (!(most > 0 && *delta < 8 * most))
+            return false;
+        *delta = fmax(4 * *delta, DBL_EPSILON * most);
+    }
+    return true;
 }
 
 double mvdr_trace(double *a, size_t order) {

@@ -146,6 +146,10 @@ bool mvdr_factor(const struct mvdr_kernels *kernels, double *a, size_t order);
 /* The factor of a + delta I, to `factor`; a is kept. */
 bool mvdr_factor_loaded(const struct mvdr_kernels *kernels, const double *a, size_t order,
                         double delta, double *factor);
+/* The same with a larger delta if rounding makes a + delta I indefinite. `most`: an upper bound of
+ * a's eigenvalues. False: there is no such factor, a is zero or not finite. */
+bool mvdr_factor_raised(const struct mvdr_kernels *kernels, const double *a, size_t order,
+                        double most, double *delta, double *factor);
 /* tr a */
 double mvdr_trace(double *a, size_t order);
 

@@ -38,20 +38,6 @@ static double size_of(double *a, size_t n) {
     return sqrt(sum);
 }
 
-/* Factors a + shift I with the least shift for which that is possible, 0 unless a is singular or
- * rounding has made it indefinite. False if there is none: a is zero or not finite. */
-static bool factorise(const mvdr_kernels *kernels, double *a, size_t n, double *factor,
-                      double *shift) {
-    const double size = size_of(a, n);
-    for (*shift = 0; *shift <= 8 * size; *shift = fmax(4 * *shift, DBL_EPSILON * size)) {
-        if (mvdr_factor_loaded(kernels, a, n, *shift, factor))
-            return true;
-        if (!(size > 0))
-            return false;
-    }
-    return false;
-}
-
 static double energy_of(const double *re, const double *im, size_t n) {
     double sum = 0;
     for (size_t i = 0; i < n; i++)
@@ -59,13 +45,10 @@ static double energy_of(const double *re, const double *im, size_t n) {
     return sum;
 }
 
-static void measure(mvdr_square l, double *energy) {
-    for (size_t j = 0; j < l.n; j++)
-        energy[j] = energy_of(l.re + j * l.ld, l.im + j * l.ld, l.n);
-}
-
-static void normalise(mvdr_square v, const double *energy) {
+/* Makes the columns unit vectors. energy: their squared lengths. */
+static void normalise(mvdr_square v, double *energy) {
     for (size_t j = 0; j < v.n; j++) {
+        energy[j] = energy_of(v.re + j * v.ld, v.im + j * v.ld, v.n);
         const double over = 1 / sqrt(energy[j]);
         for (size_t i = 0; i < v.n; i++) {
             v.re[j * v.ld + i] *= over;
@@ -90,21 +73,20 @@ mvdr_sweeps mvdr_jacobi(const mvdr_kernels *kernels, double *a, double tolerance
     mvdr_sweeps sweeps = {.converged = false};
     double shift = 0, turned;
     if (!start || !mvdr_begin_from_rows(kernels, a, start, factor, v)) {
-        if (!factorise(kernels, a, v.n, factor, &shift)) {
+        const double size = size_of(a, v.n);
+        if (!mvdr_factor_raised(kernels, a, v.n, size, &shift, factor)) {
             set_identity(v, d);
-            sweeps.converged = size_of(a, v.n) <= 0;
+            sweeps.converged = size <= 0;
             return sweeps;
         }
         take_columns(factor, v);
     }
     while (!sweeps.converged && sweeps.count < most) {
-        measure(v, d);
         sweeps.residual = kernels->sweep(v, nothing, d, &turned);
         sweeps.count++;
         /* a rotation mixes the angles of its columns with all others */
         sweeps.converged = sweeps.residual <= tolerance && sweeps.residual * turned <= 4 * nothing;
     }
-    measure(v, d);
     normalise(v, d);
     for (size_t j = 0; j < v.n; j++)
         d[j] -= shift;

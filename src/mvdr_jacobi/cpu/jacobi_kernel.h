@@ -2,12 +2,11 @@
 /* A sweep of one-sided Jacobi (jacobi.c), for one instruction set: set_kernel.h defines the macros.
  */
 
-/* x^H y. The sums over every eighth row are the same for all sets. */
+/* x^H y */
 TARGET INLINE void NAME(product)(const mvdr_square *l, size_t x, size_t y, double *re, double *im) {
     const double *xr = l->re + x * l->ld, *xi = l->im + x * l->ld;
     const double *yr = l->re + y * l->ld, *yi = l->im + y * l->ld;
-    VECTOR rr[VECTORS] = {0}, ii[VECTORS] = {0}, ri[VECTORS] = {0}, ir[VECTORS] = {0};
-    double a[MVDR_LANES], b[MVDR_LANES];
+    NAME(dot) sum = {0};
     for (size_t i = 0; i < l->ld; i += MVDR_LANES)
 #pragma GCC unroll 4
         for (size_t v = 0; v < VECTORS; v++) {
@@ -16,20 +15,9 @@ TARGET INLINE void NAME(product)(const mvdr_square *l, size_t x, size_t y, doubl
             LOAD(ai, xi + i + v * WIDTH);
             LOAD(br, yr + i + v * WIDTH);
             LOAD(bi, yi + i + v * WIDTH);
-            rr[v] += ar * br;
-            ii[v] += ai * bi;
-            ri[v] += ar * bi;
-            ir[v] += ai * br;
+            NAME(add_to_dot)(&sum, v, ar, ai, br, bi);
         }
-#pragma GCC unroll 4
-    for (size_t v = 0; v < VECTORS; v++) {
-        rr[v] += ii[v];
-        ri[v] -= ir[v];
-        STORE(a + v * WIDTH, rr[v]);
-        STORE(b + v * WIDTH, ri[v]);
-    }
-    *re = mvdr_add_eight(a);
-    *im = mvdr_add_eight(b);
+    NAME(end_dot)(&sum, re, im);
 }
 
 /* x <- c x - conj(w) y, y <- w x + c y. */
@@ -56,7 +44,9 @@ TARGET INLINE void NAME(turn)(const mvdr_square *l, size_t x, size_t y, const mv
 TARGET static double NAME(sweep)(mvdr_square l, double nothing, double *energy,
                                  double *most_turned) {
     const size_t ring = l.n + l.n % 2 - 1;
-    double worst = 0;
+    double worst = 0, none;
+    for (size_t j = 0; j < l.n; j++)
+        NAME(product)(&l, j, j, &energy[j], &none);
     *most_turned = 0;
     for (size_t round = 0; round < ring; round++)
         for (size_t pair = 0; pair < (l.n + 1) / 2; pair++) {

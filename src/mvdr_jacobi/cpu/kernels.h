@@ -84,8 +84,8 @@ typedef struct mvdr_kernels {
                       double sums[4][MVDR_LANES]);
 
     /* Rotates each pair of l's columns so that the two are orthogonal, unless the cosine of their
-     * angle is at most `nothing`. energy: the columns' squared lengths. Returns the largest cosine
-     * found; most_turned: the largest sine of a rotation. */
+     * angle is at most `nothing`. energy: scratch, the columns' squared lengths. Returns the
+     * largest cosine found; most_turned: the largest sine of a rotation. */
     double (*sweep)(mvdr_square l, double nothing, double *energy, double *most_turned);
 } mvdr_kernels;
 

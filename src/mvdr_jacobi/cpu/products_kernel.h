@@ -47,11 +47,9 @@ TARGET static void NAME(project)(const mvdr_part *x, size_t sensors, const mvdr_
             NAME(project_some)(x, sensors, NULL, a, lane, sums);
 }
 
-/* The sums over every eighth sensor are the same for all sets. */
 TARGET static void NAME(inner)(const float *x, const double *y_re, const double *y_im, size_t ld,
                                double *re, double *im) {
-    VECTOR rr[VECTORS] = {0}, ii[VECTORS] = {0}, ri[VECTORS] = {0}, ir[VECTORS] = {0};
-    double a[MVDR_LANES], b[MVDR_LANES];
+    NAME(dot) sum = {0};
     for (size_t i = 0; i < ld; i += MVDR_LANES)
 #pragma GCC unroll 4
         for (size_t v = 0; v < VECTORS; v++) {
@@ -66,18 +64,7 @@ TARGET static void NAME(inner)(const float *x, const double *y_re, const double 
             LOAD(ai, wide[1]);
             LOAD(br, y_re + i + v * WIDTH);
             LOAD(bi, y_im + i + v * WIDTH);
-            rr[v] += ar * br;
-            ii[v] += ai * bi;
-            ri[v] += ar * bi;
-            ir[v] += ai * br;
+            NAME(add_to_dot)(&sum, v, ar, ai, br, bi);
         }
-#pragma GCC unroll 4
-    for (size_t v = 0; v < VECTORS; v++) {
-        rr[v] += ii[v];
-        ri[v] -= ir[v];
-        STORE(a + v * WIDTH, rr[v]);
-        STORE(b + v * WIDTH, ri[v]);
-    }
-    *re = mvdr_add_eight(a);
-    *im = mvdr_add_eight(b);
+    NAME(end_dot)(&sum, re, im);
 }

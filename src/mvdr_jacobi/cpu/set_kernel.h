@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* All kernels (kernels.h) for one instruction set. Included once for each set, with NAME (a name
- * for each function), TARGET (attributes) and WIDTH (doubles of a vector). */
+/* All kernels (kernels.h) for one instruction set: core/isa_kernels.h defines NAME, TARGET and
+ * WIDTH. */
 #define VECTOR          NAME(vector)
 #define INLINE          static inline __attribute__((always_inline))
 #define LOAD(to, from)  memcpy(&(to), from, sizeof(VECTOR))
@@ -9,6 +9,8 @@
 #define VECTORS (MVDR_LANES / WIDTH)
 
 typedef double VECTOR __attribute__((vector_size(WIDTH * sizeof(double))));
+
+#include "mvdr_jacobi/cpu/dot_kernel.h" /* before those that use it */
 
 #include "mvdr_jacobi/cpu/eigen_kernel.h"
 #include "mvdr_jacobi/cpu/factor_kernel.h"
@@ -41,6 +43,3 @@ static const mvdr_kernels NAME(kernels) = {
 #undef INLINE
 #undef LOAD
 #undef STORE
-#undef NAME
-#undef TARGET
-#undef WIDTH

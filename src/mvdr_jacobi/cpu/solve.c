@@ -104,10 +104,9 @@ void mvdr_weigh_vectors(const mvdr_scratch *scratch, size_t n, size_t rows, doub
  * A's eigenvalues. */
 static void factorise(const mvdr_scratch *scratch, size_t n, double most, mvdr_load *load,
                       double *factor) {
-    while (!mvdr_factor_loaded(scratch->kernels, scratch->a, n, load->delta, factor)) {
-        load->delta = fmax(4 * load->delta, DBL_EPSILON * most);
-        load->floored = true;
-    }
+    const double asked = load->delta;
+    mvdr_factor_raised(scratch->kernels, scratch->a, n, most, &load->delta, factor);
+    load->floored = load->floored || load->delta > asked;
 }
 
 /* Sets the view of the loaded matrix, by eigenvectors or by a factor (view->vectors). `most`: an
