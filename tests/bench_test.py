@@ -43,7 +43,7 @@ def schema():
     peers = [r for r in data["results"] if r["backend"] == "peer"]
     data["results"] = [r for r in data["results"] if r["backend"] != "peer"]
     stages = [r["stage"] for r in data["results"]]
-    assert stages == ["dft", "cbf.far", "cbf.near", "cbf.lofar", "cbf.all", "mvdr", "beam", "beam.turning",
+    assert stages == ["dft", "cbf.far", "cbf.near", "cbf.lofar", "cbf.all", "cbf.looks", "mvdr", "beam", "beam.turning",
                       "normalise.two_pass", "normalise.three_pass", "normalise.five_pass",
                       "normalise.order_truncate_average", "sped", "shape", "tracks", "chain"], stages
     for r in data["results"]:

@@ -80,7 +80,7 @@ static uint32_t choose_chunks(size_t places, size_t items, size_t all, size_t mo
     for (size_t chunks = 1; chunks <= most; chunks++) {
         size_t waves = (items * chunks + places - 1) / places;
         size_t sensors = (all + chunks - 1) / chunks;
-        double cost = (double)waves * (double)(sensors + 24);
+        double cost = (double)waves * (double)(sensors + 24) + (double)chunks;
         if (chunks == 1 || cost < least) {
             least = cost;
             best = chunks;

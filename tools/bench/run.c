@@ -126,6 +126,7 @@ static sonar_code run_scene(const bench_scene *s, bench_report *report, sonar_er
     const double dft = bench_dft_flop(c), far = bench_cbf_flop(c, c->cbf.bins, 0);
     const double nearfield = bench_cbf_flop(c, 0, c->cbf.bins);
     const double lofar = bench_cbf_flop(c, c->lofar.bins, 0), all = lofar + nearfield;
+    const double few = far * (double)sonar_min_size(c->angles, BENCH_FEW) / (double)c->angles;
     const double times = (double)c->snapshots; /* the surface is written once */
     const double several_bytes =
         n * 8.0 * times * (double)c->lofar.bins + map * (double)(c->lofar.bins + 1);
@@ -138,6 +139,7 @@ static sonar_code run_scene(const bench_scene *s, bench_report *report, sonar_er
         {"cbf.near", name, bench_stages_near, nearfield, near_bytes, 0, beams && near},
         {"cbf.lofar", name, bench_stages_lofar, lofar, lofar_bytes, 0, beams},
         {"cbf.all", name, bench_stages_all_beams, all, all_bytes, 0, beams},
+        {"cbf.looks", name, bench_stages_few, few, far_bytes, 0, beams},
         {"cbf.snapshots", name, bench_stages_several, times * lofar, several_bytes, 0,
          c->cbf_alone},
         {"mvdr", name, bench_stages_mvdr, 0, mvdr_bytes, 0, mvdr},

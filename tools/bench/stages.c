@@ -34,6 +34,16 @@ static sonar_code make_surfaces(bench_stages *r, sonar_error *err) {
     return code;
 }
 
+static sonar_code make_few(bench_stages *r, sonar_error *err) {
+    const bench_scene *s = r->scene;
+    const size_t few[] = {sonar_min_size(s->c->angles, BENCH_FEW), s->c->sensors};
+    const sonar_buffer turns = sonar_buffer_view(s->far_turns, SONAR_U64, 2, few);
+    sonar_code code = make(r, 2, few, SONAR_U64, &r->few, err);
+    if (!code)
+        code = make(r, 1, few, SONAR_F32, &r->few_power, err);
+    return code ? code : r->b->copy(r->queue, &turns, &r->few, err);
+}
+
 static sonar_code make_inputs(bench_stages *r, sonar_error *err) {
     const bench_scene *s = r->scene;
     const size_t bins[] = {s->specs.dft.bins, s->c->sensors};
@@ -50,7 +60,7 @@ static sonar_code make_inputs(bench_stages *r, sonar_error *err) {
         code = make(r, 2, bins, SONAR_C32, &r->bins[i], err);
     if (!code && s->c->cbf_alone)
         code = make(r, 3, several, SONAR_C32, &r->several, err);
-    return code;
+    return code ? code : make_few(r, err);
 }
 
 static sonar_code make_snapshots(bench_stages *r, sonar_error *err) {
@@ -200,6 +210,12 @@ sonar_code bench_stages_several(void *ctx, sonar_error *err) {
                     err);
 }
 
+sonar_code bench_stages_few(void *ctx, sonar_error *err) {
+    bench_stages *r = ctx;
+    const sonar_work work = work_of(r, 0);
+    return r->cbf.ops->evaluate(r->cbf.self, r->queue, &r->few, &r->few_power, &work, err);
+}
+
 /* ---- MVDR ------------------------------------------------------------------------------------ */
 
 static sonar_code adapt(bench_stages *r, const bench_stage *mvdr, size_t first, size_t count,
@@ -301,6 +317,8 @@ void bench_stages_destroy(bench_stages *r) {
     release(r, &r->snapshots);
     release(r, &r->looks);
     release(r, &r->look_power);
+    release(r, &r->few);
+    release(r, &r->few_power);
     if (r->done)
         r->b->event_destroy(r->done);
     if (r->queue)

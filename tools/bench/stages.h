@@ -17,6 +17,9 @@ typedef struct bench_stage {
     void *self;
 } bench_stage;
 
+/* Directions of one round of detections, with two or three peaks. */
+enum { BENCH_FEW = 12 };
+
 /* Owns the stages and all their buffers. Stages that a case leaves out stay empty. */
 typedef struct bench_stages {
     const bench_scene *scene;
@@ -31,6 +34,7 @@ typedef struct bench_stages {
     size_t fresh;                           /* the next snapshot */
     sonar_buffer cbf_out[SONAR_CBF_OUTPUTS], mvdr_out[SONAR_MVDR_OUTPUTS];
     sonar_buffer looks, look_power;    /* u64 [direction][sensor], f32 [direction] */
+    sonar_buffer few, few_power;       /* the same of at most BENCH_FEW directions, for the CBF */
     bench_stage dft, cbf, mvdr, trace; /* trace: MVDR whose loading needs no eigenvalues */
 } bench_stages;
 
@@ -47,6 +51,7 @@ sonar_code bench_stages_far(void *ctx, sonar_error *err);        /* broadband fa
 sonar_code bench_stages_near(void *ctx, sonar_error *err);       /* broadband near field */
 sonar_code bench_stages_lofar(void *ctx, sonar_error *err);      /* with the far field */
 sonar_code bench_stages_all_beams(void *ctx, sonar_error *err);  /* all three */
+sonar_code bench_stages_few(void *ctx, sonar_error *err);        /* CBF's few directions */
 sonar_code bench_stages_several(void *ctx, sonar_error *err);    /* of several snapshots */
 sonar_code bench_stages_mvdr(void *ctx, sonar_error *err);       /* one more snapshot */
 sonar_code bench_stages_looks(void *ctx, sonar_error *err);      /* MVDR's directions, all solved */
