@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -111,11 +112,30 @@ static int decode(int status) {
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
+static double seconds(struct timeval t) {
+    return (double)t.tv_sec + 1e-6 * (double)t.tv_usec;
+}
+
+double process_cpu_s(pid_t pid) {
+    clockid_t clock;
+    struct timespec used = {0};
+    return clock_getcpuclockid(pid, &clock) || clock_gettime(clock, &used)
+               ? NAN
+               : (double)used.tv_sec + 1e-9 * (double)used.tv_nsec;
+}
+
 int process_wait(pid_t pid, int timeout_ms) {
+    return process_wait_cpu(pid, timeout_ms, NULL);
+}
+
+int process_wait_cpu(pid_t pid, int timeout_ms, double *cpu_s) {
     int64_t until = sonar_monotonic_ns() + (int64_t)timeout_ms * 1000000;
+    struct rusage usage;
     int status;
     while (sonar_monotonic_ns() < until) {
-        pid_t done = waitpid(pid, &status, WNOHANG);
+        pid_t done = wait4(pid, &status, WNOHANG, &usage);
+        if (done == pid && cpu_s)
+            *cpu_s = seconds(usage.ru_utime) + seconds(usage.ru_stime);
         if (done == pid)
             return decode(status);
         if (done < 0)

@@ -31,6 +31,10 @@ pid_t process_start(const box *box, const char *log, const char *program, ...)
     __attribute__((sentinel));
 /* Exit status, or 128 + signal; -1 if it still runs after timeout_ms (it is killed then). */
 int process_wait(pid_t pid, int timeout_ms);
+/* The same; *cpu_s: processor time of the whole child, set if it has ended. */
+int process_wait_cpu(pid_t pid, int timeout_ms, double *cpu_s);
+/* Processor time of a running child so far. */
+double process_cpu_s(pid_t pid);
 bool process_running(pid_t pid);
 
 /* Stops one thread of a child by ptrace while the others run, to simulate a thread that is far
