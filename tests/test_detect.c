@@ -137,8 +137,17 @@ static void fill(const scene *s) {
         spectrum[i] = (float)power_in(s, s->scan.az_deg[i]);
 }
 
+/* The scan's windows, until the next call. */
+static const sonar_split *split_of(const sonar_scan *scan) {
+    static sonar_split *split;
+    sonar_split_destroy(split);
+    cr_assert_eq(sonar_split_create(scan, &split, NULL), SONAR_OK);
+    return split;
+}
+
 static sonar_detect_spec spec_of(scene *s) {
     return (sonar_detect_spec){.scan = &s->scan,
+                               .split = split_of(&s->scan),
                                .threshold_db = 6,
                                .most = 16,
                                .pattern = shares,
@@ -768,7 +777,7 @@ Test(detect, background_is_the_median_of_the_split_window) {
     float background[350], work[350], cell[350];
     for (size_t i = 0; i < 350; i++)
         spectrum[i] = (float)uniform();
-    sonar_detect_background(&s.scan, spectrum, background, work);
+    sonar_detect_background(split_of(&s.scan), spectrum, background, work);
     for (size_t i = 0; i < 350; i++) {
         size_t n = 0;
         for (size_t j = 0; j < 350; j++) {
@@ -789,7 +798,7 @@ Test(detect, background_of_a_cone_counts_beams_in_the_cosine) {
     static float background[MOST_DIRECTIONS], cell[MOST_DIRECTIONS];
     for (size_t i = 0; i < s.scan.count; i++)
         spectrum[i] = (float)uniform();
-    sonar_detect_background(&s.scan, spectrum, background, scratch);
+    sonar_detect_background(split_of(&s.scan), spectrum, background, scratch);
     for (size_t i = 0; i < s.scan.count; i++) {
         size_t n = 0;
         for (size_t j = 0; j < s.scan.count; j++) {
@@ -811,7 +820,7 @@ Test(detect, background_ignores_peaks_and_follows_the_noise) {
     for (size_t i = 10; i < s.scan.count; i += 11)
         spectrum[i] = 1e6f;
     float background[MOST_DIRECTIONS];
-    sonar_detect_background(&s.scan, spectrum, background, scratch);
+    sonar_detect_background(split_of(&s.scan), spectrum, background, scratch);
     for (size_t i = 0; i < s.scan.count; i++)
         if (fabs(az_grid[i] - 90) > 10)
             cr_assert_float_eq(background[i], az_grid[i] < 90 ? 1 : 10, 0, "%g deg", az_grid[i]);
@@ -821,7 +830,7 @@ Test(detect, background_of_a_beam_as_wide_as_the_scan_is_the_whole_median) {
     scene s = make_ring(2, 5);
     const float power[] = {1, 9, 2, 7, 3};
     float background[5], work[5];
-    sonar_detect_background(&s.scan, power, background, work);
+    sonar_detect_background(split_of(&s.scan), power, background, work);
     for (size_t i = 0; i < 5; i++)
         cr_assert_eq(background[i], 3);
 }
@@ -1067,6 +1076,7 @@ static tonal make_towed(double sag_m) {
 static size_t detect_tonal(tonal *t, bool rule, sonar_detection d[16]) {
     const double at = t->tone_hz / tonal_df_hz, bin = floor(at + 0.5) - 1;
     const sonar_detect_spec spec = {.scan = &t->scan,
+                                    .split = split_of(&t->scan),
                                     .threshold_db = 6,
                                     .most = 16,
                                     .tone_reach = rule ? sonar_detect_tone_reach(bin, at - bin) : 0,

@@ -343,7 +343,10 @@ static bool detect(scene *s, const sonar_accuracy *accuracy, sonar_detection *fo
     size_t count = 0;
     for (size_t i = 0; i < s->scan.count; i++)
         power[i] = (float)(s->adaptive ? needle(s, s->scan.az_deg[i]) : beam(s, s->scan.az_deg[i]));
+    sonar_split *split;
+    cr_assert_eq(sonar_split_create(&s->scan, &split, NULL), SONAR_OK);
     const sonar_detect_spec spec = {.scan = &s->scan,
+                                    .split = split,
                                     .threshold_db = 6,
                                     .most = 16,
                                     .pattern = sonar_pattern_shares,
@@ -353,6 +356,7 @@ static bool detect(scene *s, const sonar_accuracy *accuracy, sonar_detection *fo
     cr_assert_eq(sonar_detect(&spec, s->adaptive ? SONAR_FROM_MVDR : SONAR_FROM_CBF, power, NULL,
                               scratch, power_at, s, list, &count, NULL),
                  SONAR_OK);
+    sonar_split_destroy(split);
     if (count == 0)
         return false;
     *found = list[0];

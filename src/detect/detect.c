@@ -265,7 +265,7 @@ sonar_code sonar_detect_raise(const sonar_detect_spec *spec, float *power, float
                             .power_at = power_at,
                             .ctx = ctx,
                             .err = err};
-    sonar_detect_background(spec->scan, power, background, grid);
+    sonar_detect_background(spec->split, power, background, grid);
     memcpy(grid, power, n * sizeof *grid);
     mark_maxima(&s, background, prominent, candidate);
     sonar_local_maximum peaks[MOST];
@@ -347,7 +347,7 @@ static sonar_code find(sonar_search *s, sonar_detect_source source, float *scrat
     s->power = power;
     s->scratch = scratch + 2 * n;
     sonar_focus_strongest(s, power);
-    sonar_detect_background(s->scan, s->far_power, background, s->scratch);
+    sonar_detect_background(s->spec->split, s->far_power, background, s->scratch);
     const double least = s->threshold * pow(10.0, -grid_loss_db / 10.0);
     mark_maxima(s, background, least, candidate);
     sonar_code code = SONAR_OK;

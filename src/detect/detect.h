@@ -44,8 +44,15 @@ enum { SONAR_DETECT_POINTS = 256 };
 typedef void (*sonar_pattern_at)(void *ctx, sonar_point of, sonar_point at, double blur,
                                  double share[SONAR_PATTERN_PARTS]);
 
+/* The split windows of a scan, from which backgrounds are taken. Immutable. */
+typedef struct sonar_split sonar_split;
+/* Borrows the scan until destroy. SONAR_ENOMEM. */
+sonar_code sonar_split_create(const sonar_scan *scan, sonar_split **split, sonar_error *err);
+void sonar_split_destroy(sonar_split *split); /* NULL is allowed */
+
 typedef struct sonar_detect_spec {
     const sonar_scan *scan;    /* borrowed; az_deg ascending */
+    const sonar_split *split;  /* borrowed; of the scan */
     double threshold_db;       /* over the background */
     double min_separation_deg; /* at broadside; 0: half a beam width */
     size_t most;               /* <= SONAR_DETECTIONS_MOST */
@@ -93,7 +100,7 @@ typedef sonar_code (*sonar_power_at)(void *ctx, size_t n, const double *az_deg,
  * either side (a split window, which leaves out the peak itself; finer grids are thinned to about
  * 64 cells a side), or of the whole scan if fewer than 8 cells are that far. background and scratch
  * have count entries each. */
-void sonar_detect_background(const sonar_scan *scan, const float *power, float *background,
+void sonar_detect_background(const sonar_split *split, const float *power, float *background,
                              float *scratch);
 
 /*
@@ -140,7 +147,7 @@ sonar_code sonar_detect(const sonar_detect_spec *spec, sonar_detect_source sourc
 /* Raises a spectrum on a grid that is coarser than its peaks: sets power[i] to the largest power in
  * the cell of direction i. This is done around the 32 strongest of the grid's maxima that exceed
  * their background by 1 dB; elsewhere an MVDR spectrum varies no faster than a beam. Uses only
- * spec->scan. A spectrum with a negative or non-finite value is unchanged. */
+ * spec->scan and spec->split. A spectrum with a negative or non-finite value is unchanged. */
 sonar_code sonar_detect_raise(const sonar_detect_spec *spec, float *power,
                               float *scratch /* [3 * scan->count] */, sonar_power_at power_at,
                               void *ctx, sonar_error *err);

@@ -55,11 +55,12 @@ static inline size_t sonar_strongest(const float *value, size_t n) {
 /* ---- background.c ---------------------------------------------------------------------------- */
 
 /* sonar_detect_background of one direction; returns `otherwise` if too few cells are that far. */
-float sonar_background_at(const sonar_scan *scan, const float *power, size_t i, float *scratch,
+float sonar_background_at(const sonar_split *split, const float *power, size_t i, float *scratch,
                           float otherwise);
 /* The power that a fifth of the same cells on one side exceed; the larger of the two sides. 0
  * without cells. */
-float sonar_background_ripple(const sonar_scan *scan, const float *power, size_t i, float *scratch);
+float sonar_background_ripple(const sonar_split *split, const float *power, size_t i,
+                              float *scratch);
 
 /* ---- focus.c --------------------------------------------------------------------------------- */
 

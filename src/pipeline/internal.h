@@ -80,6 +80,7 @@ struct plan {
         *part; /* NULL: without ranks, and for the first plan, whose part belongs to the pipeline */
     sonar_output_form *form;
     sonar_detect_spec cbf_detect, mvdr_detect;
+    sonar_split *split[2];      /* by sonar_detect_source; of their scans */
     sonar_averages averages[2]; /* by sonar_detect_source; MVDR's of a full block */
     /* By sonar_detect_source; their scratch belongs to the data thread. NULL: the topic is not in
      * output.topics, or the scan too short. */

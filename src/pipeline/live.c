@@ -9,20 +9,34 @@
 
 /* ---- what depends on a configuration --------------------------------------------------------- */
 
-static sonar_detect_spec detect_spec(const sonar_config *c, const sonar_scan *scan) {
+static sonar_detect_spec detect_spec(const sonar_config *c, const sonar_scan *scan,
+                                     const sonar_split *split) {
     return (sonar_detect_spec){.scan = scan,
+                               .split = split,
                                .threshold_db = c->detect_threshold_db,
                                .min_separation_deg = c->detect_min_separation_deg,
                                .most = c->detect_most,
                                .aperture_m = c->geometry.aperture_m};
 }
 
+static sonar_code plan_detections(const sonar_config *c, struct plan *plan, sonar_error *err) {
+    sonar_split **split = plan->split;
+    sonar_code code = sonar_split_create(&c->cbf_scan, &split[SONAR_FROM_CBF], err);
+    if (!code)
+        code = sonar_split_create(&c->mvdr_scan, &split[SONAR_FROM_MVDR], err);
+    plan->cbf_detect = detect_spec(c, &c->cbf_scan, split[SONAR_FROM_CBF]);
+    plan->mvdr_detect = detect_spec(c, &c->mvdr_scan, split[SONAR_FROM_MVDR]);
+    return code;
+}
+
 static void release_plan(struct plan *plan) {
     if (!plan || --plan->references > 0)
         return;
     sonar_output_form_destroy(plan->form);
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2; i++) {
         sonar_normalise_destroy(plan->normalise[i]);
+        sonar_split_destroy(plan->split[i]);
+    }
     sonar_sped_destroy(plan->sped);
     sonar_config_part_destroy(plan->part);
     sonar_config_destroy(plan->owned);
@@ -51,13 +65,13 @@ static sonar_code make_plan(const sonar_pipeline *p, const sonar_config *c, stru
         .references = 1,
         .whole = c,
         .form = sonar_output_form_create(&spec),
-        .cbf_detect = detect_spec(c, &c->cbf_scan),
-        .mvdr_detect = detect_spec(c, &c->mvdr_scan),
     };
     sonar_accuracy_plan(c, plan);
     sonar_code code = plan->form
                           ? sonar_normalised_plan(c, plan, err)
                           : sonar_fail(err, SONAR_ENOMEM, "live", "no memory for what headers say");
+    if (!code)
+        code = plan_detections(c, plan, err);
     if (!code)
         code = sonar_peaks_plan(c, plan, err);
     if (!code)

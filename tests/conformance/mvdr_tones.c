@@ -586,8 +586,11 @@ MVDR_CASE(tone_cells) {
     const double lost_db = find_highest(&b, az_deg, power, highest);
     site_expect(site, lost_db > 3, "%g dB", lost_db); /* or there was nothing to do */
     const sonar_scan scan = {.count = T, .az_deg = az_deg, .cone = true, .beam_width_deg = 4.2};
-    const sonar_detect_spec spec = {.scan = &scan, .most = 8};
+    sonar_split *split;
+    site_require(site, sonar_split_create(&scan, &split, NULL), NULL);
+    const sonar_detect_spec spec = {.scan = &scan, .split = split, .most = 8};
     site_expect(site, !sonar_detect_raise(&spec, power, scratch, evaluate_at, &b, NULL), "raise");
+    sonar_split_destroy(split);
     for (size_t t = 1; t + 1 < T; t++) {
         const bool top = highest[t] >= highest[t - 1] && highest[t] >= highest[t + 1];
         site_expect(site, power[t] <= 1.01f * highest[t] + 1e-6f, "direction %zu", t);
@@ -709,7 +712,9 @@ MVDR_CASE(tone_over_a_ship) {
                              .az_deg = az_grid,
                              .cone = true,
                              .beam_width_deg = 0.886 * 1500 / top_hz / (TOWED * 1.1) * 180 / M_PI};
-    sonar_detect_spec detect = {.scan = &scan, .threshold_db = 8, .most = 16};
+    sonar_split *split;
+    site_require(site, sonar_split_create(&scan, &split, NULL), NULL);
+    sonar_detect_spec detect = {.scan = &scan, .split = split, .threshold_db = 8, .most = 16};
     uint64_t seed = 7;
     size_t plain = 0, others = 0;
     for (int scene = 0; scene < SCENES; scene++) {
@@ -728,6 +733,7 @@ MVDR_CASE(tone_over_a_ship) {
     }
     site_expect(site, plain > 2, "%zu contacts too many without the rule", plain);
     site_expect(site, others == 0, "%zu contacts too many", others);
+    sonar_split_destroy(split);
     mvdr_close(&f);
 }
 

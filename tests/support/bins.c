@@ -44,12 +44,14 @@ static void make_pattern(bins *b) {
                                      .high_hz = c->cbf_band.high_hz};
     sonar_error err = {0};
     must(sonar_pattern_create(&spec, &b->pattern, &err), &err);
+    must(sonar_split_create(&c->cbf_scan, &b->split, &err), &err);
 }
 
 static void describe(bins *b) {
     const sonar_config *c = b->config;
     const double lambda_m = c->sound_speed_mps / c->cbf_band.high_hz;
     b->spec = (sonar_detect_spec){.scan = &c->cbf_scan,
+                                  .split = b->split,
                                   .threshold_db = c->detect_threshold_db,
                                   .min_separation_deg = c->detect_min_separation_deg,
                                   .most = c->detect_most,
@@ -97,6 +99,7 @@ bins bins_open(const char *text) {
 void bins_close(bins *b) {
     sonar_cbf_cpu.destroy(b->cbf);
     sonar_pattern_destroy(b->pattern);
+    sonar_split_destroy(b->split);
     sonar_params_destroy(b->params);
     sonar_config_destroy(b->config);
     free(b->gain_db);

@@ -25,6 +25,7 @@ typedef struct bins {
     uint64_t *turns; /* [SONAR_DETECT_POINTS][sensor] */
     sonar_pattern *pattern;
     sonar_detect_spec spec;
+    sonar_split *split;
     sonar_nearfield near;
     uint64_t random;
 } bins;
