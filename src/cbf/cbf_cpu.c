@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Conventional beamformer on the CPU. Directions of a uniform line, on the grid and off it, have a
- * path of their own (line.h); any other table goes through general.h, folded if it is its own
- * mirror image.
+ * Conventional beamformer on the CPU. The far field of a uniform line has a path of its own
+ * (line.h); any other table goes through general.h, folded if it is its own mirror image.
  *
  * A task is one block of bins times one tile of slots (look points, or pairs of them). Powers are
  * added snapshot by snapshot. The number of workers does not change a bit of the result: a point's
@@ -520,23 +519,6 @@ static sonar_code cbf_execute(void *stage, sonar_queue *queue, const sonar_buffe
     return SONAR_OK;
 }
 
-/* Computes some looks, whose power begins at `first`. */
-static void look(struct cbf *cbf, const sonar_params *params, size_t points, const uint64_t *turns,
-                 size_t row, sonar_buffer *power, size_t first) {
-    const bool in_line =
-        cbf->line && row == cbf->spec.sensors && line_looks(cbf->line, points, turns);
-    struct job job = band_job(cbf, in_line ? &cbf->line_cuts : &cbf->any, params, points, turns);
-    job.turns_row = row;
-    if (cbf->spec.parts)
-        take_parts(cbf, params, power, &job);
-    if (in_line)
-        run_line(cbf, &job);
-    else
-        run_general(cbf, &job, NULL);
-    if (!cbf->spec.parts)
-        band_energy(cbf, (float *)power->data + first);
-}
-
 static sonar_code cbf_evaluate(void *stage, sonar_queue *queue, const sonar_buffer *turns,
                                sonar_buffer *power, const sonar_work *work, sonar_error *err) {
     (void)queue;
@@ -552,10 +534,17 @@ static sonar_code cbf_evaluate(void *stage, sonar_queue *queue, const sonar_buff
     if (code)
         return code;
     const size_t most = cbf->spec.parts ? points : cbf->capacity; /* points whose energies fit */
-    const size_t row = (size_t)turns->stride[0];
-    for (size_t done = 0; done < points; done += most)
-        look(cbf, work->params, sonar_min_size(points - done, most),
-             (const uint64_t *)turns->data + done * row, row, power, done);
+    for (size_t done = 0; done < points; done += most) {
+        const uint64_t *table = (const uint64_t *)turns->data + (ptrdiff_t)done * turns->stride[0];
+        struct job job =
+            band_job(cbf, &cbf->any, work->params, sonar_min_size(points - done, most), table);
+        job.turns_row = (size_t)turns->stride[0];
+        if (cbf->spec.parts)
+            take_parts(cbf, work->params, power, &job);
+        run_general(cbf, &job, NULL);
+        if (!cbf->spec.parts)
+            band_energy(cbf, (float *)power->data + done);
+    }
     return SONAR_OK;
 }
 

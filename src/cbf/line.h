@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Directions of a uniform line on the CPU, where the weights factorise. Sensor k = i + span c is
+ * The far field of a uniform line on the CPU, where the weights factorise. Sensor k = i + span c is
  * at place i of column c. Its weight is the product of the weight of its place, relative to the
  * column's middle, and the weight of the column. Weights of places are the same for all columns.
  * Places i and span - 1 - i have conjugate weights, and so have a look point and its mirror image.
@@ -26,21 +26,17 @@ void line_destroy(line *l);
 /* Bytes that it allocates with the kernel that is chosen here. */
 double line_bytes(const sonar_cbf_spec *spec, size_t workers);
 
-/* True if the table of the far field is that of a uniform line; it is then in use. Each content is
- * examined only once. Never allocates. */
+/* True if the table is that of a uniform line. Each content is examined only once. Never
+ * allocates. */
 bool line_takes(line *l, const sonar_params *params);
-
-/* The same for looks off the grid, [point][sensor], which are examined each time. False also for
- * more looks than the far field has directions. */
-bool line_looks(line *l, size_t points, const uint64_t *turns);
 
 /* Prepares the worker's weights at a bin: exact ones, or by a rotation from the previous bin for a
  * few bins between exact ones. Any thread of the pool. */
 void line_steer(const line *l, uint64_t bin, size_t worker);
 void line_turn(const line *l, size_t worker);
 
-/* sum g_k conj(a_k / a_0) X_k of one snapshot at the bin of line_steer, for the points in use:
- * y[point]. The result belongs to the worker and is valid until its next call. */
+/* sum g_k conj(a_k / a_0) X_k of one snapshot at the bin of line_steer, for the points of the last
+ * table: y[point]. The result belongs to the worker and is valid until its next call. */
 const sonar_c32 *line_beams(const line *l, const sonar_c32 *x, const float *g, size_t worker);
 
 #endif

@@ -70,21 +70,15 @@ static const struct kernel *choose_kernel(const sonar_host *host) {
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-/* Look points whose turns are those of a uniform line. */
-struct table {
+struct line {
+    const struct kernel *kernel;
+    size_t sensors, points, span, tiles;
+    size_t vectors; /* vectors of pairs, at most */
+    bool known, holds;
+    uint64_t version, made; /* the version and content of the table that was examined */
     size_t pairs;
     struct mirror *pair;
     uint64_t *turns; /* [vector of pairs][place, tile, one step][lane]; 0 beyond the last pair */
-};
-
-struct line {
-    const struct kernel *kernel;
-    size_t sensors, points, span, tiles; /* points: at most */
-    size_t vectors;                      /* vectors of pairs, at most */
-    bool known, holds;
-    uint64_t version, made; /* the version and content of the far field that was examined */
-    struct table far, looks;
-    const struct table *table; /* the one in use */
     float *scratch;
     size_t scratch_floats; /* of each worker */
 };
@@ -106,17 +100,17 @@ static void fill_turns(const line *l, uint64_t half_step, uint64_t *turns) {
     *turns = 2 * l->span * half_step;
 }
 
-static bool read_table(const line *l, size_t points, const uint64_t *turns, struct table *to) {
+static bool read_table(line *l, const uint64_t *turns) {
     const size_t lanes = l->kernel->lanes, row = weights_of(l) * lanes;
     uint64_t step;
-    for (size_t p = 0; p < points; p++)
+    for (size_t p = 0; p < l->points; p++)
         if (!is_even(turns + p * l->sensors, l->sensors, &step))
             return false;
-    to->pairs = find_mirrors(turns, points, l->sensors, points, to->pair);
-    memset(to->turns, 0, l->vectors * row * sizeof *to->turns);
-    for (size_t i = 0; i < to->pairs; i++) {
-        is_even(turns + to->pair[i].point * l->sensors, l->sensors, &step);
-        fill_turns(l, (uint64_t)((int64_t)step / 2), to->turns + i / lanes * row + i % lanes);
+    l->pairs = find_mirrors(turns, l->points, l->sensors, l->points, l->pair);
+    memset(l->turns, 0, l->vectors * row * sizeof *l->turns);
+    for (size_t i = 0; i < l->pairs; i++) {
+        is_even(turns + l->pair[i].point * l->sensors, l->sensors, &step);
+        fill_turns(l, (uint64_t)((int64_t)step / 2), l->turns + i / lanes * row + i % lanes);
     }
     return true;
 }
@@ -126,17 +120,11 @@ bool line_takes(line *l, const sonar_params *params) {
     const bool same =
         l->known && ((table->made && table->made == l->made) || params->version == l->version);
     if (!same)
-        l->holds = read_table(l, l->points, table->turns, &l->far);
+        l->holds = read_table(l, table->turns);
     l->known = true;
     l->made = table->made;
     l->version = params->version;
-    l->table = &l->far;
     return l->holds;
-}
-
-bool line_looks(line *l, size_t points, const uint64_t *turns) {
-    l->table = &l->looks;
-    return points <= l->points && read_table(l, points, turns, &l->looks);
 }
 
 /* ---- one bin --------------------------------------------------------------------------------- */
@@ -162,15 +150,15 @@ static struct places places_of(const line *l) {
 
 static size_t weights_in_use(const line *l) {
     const size_t lanes = l->kernel->lanes;
-    return (l->table->pairs + lanes - 1) / lanes * weights_of(l) * lanes;
+    return (l->pairs + lanes - 1) / lanes * weights_of(l) * lanes;
 }
 
 void line_steer(const line *l, uint64_t bin, size_t worker) {
     const struct places at = places_of(l);
     float *scratch = l->scratch + worker * l->scratch_floats;
     const size_t n = weights_in_use(l);
-    sonar_cbf_steer(l->table->turns, n, bin, scratch + at.re, scratch + at.im);
-    sonar_cbf_steer(l->table->turns, n, 1, scratch + at.rotation_re, scratch + at.rotation_im);
+    sonar_cbf_steer(l->turns, n, bin, scratch + at.re, scratch + at.im);
+    sonar_cbf_steer(l->turns, n, 1, scratch + at.rotation_re, scratch + at.rotation_im);
 }
 
 SONAR_MULTIARCH static void turn(size_t n, const float *rotation_re, const float *rotation_im,
@@ -231,7 +219,7 @@ const sonar_c32 *line_beams(const line *l, const sonar_c32 *x, const float *g, s
     float *y = scratch + at.y;
     sonar_c32 *beam = (sonar_c32 *)(scratch + at.beam);
     fold(l, x, g, scratch + at.folded);
-    for (size_t first = 0; first < l->table->pairs; first += lanes, re += row, im += row) {
+    for (size_t first = 0; first < l->pairs; first += lanes, re += row, im += row) {
         const struct pass pass = {.folded = scratch + at.folded,
                                   .tiles = l->tiles,
                                   .half = half,
@@ -243,8 +231,8 @@ const sonar_c32 *line_beams(const line *l, const sonar_c32 *x, const float *g, s
                                   .step_im = im + row - lanes,
                                   .y = y};
         l->kernel->run(&pass);
-        for (size_t p = 0; p < lanes && first + p < l->table->pairs; p++) {
-            const struct mirror *pair = &l->table->pair[first + p];
+        for (size_t p = 0; p < lanes && first + p < l->pairs; p++) {
+            const struct mirror *pair = &l->pair[first + p];
             beam[pair->point] = (sonar_c32){y[p], y[lanes + p]};
             if (pair->image != NO_POINT)
                 beam[pair->image] = (sonar_c32){y[2 * lanes + p], y[3 * lanes + p]};
@@ -278,11 +266,8 @@ static line sizes_of(const sonar_cbf_spec *spec, const struct kernel *kernel) {
 
 static sonar_arena lay_out(line *l, size_t workers, sonar_arena_pass pass) {
     sonar_arena arena = {.pass = pass};
-    struct table *const table[] = {&l->far, &l->looks};
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
-        SONAR_ARENA(&arena, table[i]->pair, l->points);
-        SONAR_ARENA(&arena, table[i]->turns, l->vectors * weights_of(l) * l->kernel->lanes);
-    }
+    SONAR_ARENA(&arena, l->pair, l->points);
+    SONAR_ARENA(&arena, l->turns, l->vectors * weights_of(l) * l->kernel->lanes);
     SONAR_ARENA(&arena, l->scratch, workers * l->scratch_floats);
     return arena;
 }

@@ -724,7 +724,7 @@ void cbf_case_evaluate_off_the_grid(site *site) {
         cbf_start(&f);
         cbf_run(&f, CBF_AZIMUTH);
         look_off_the_grid(&f, cases[i].points, cases[i].last_range_m);
-        cbf_run(&f, CBF_AZIMUTH | CBF_LOFAR); /* the grid's own table is in use again */
+        cbf_run(&f, CBF_AZIMUTH | CBF_LOFAR);
         cbf_expect_some(&f, 4, 61.3, &seed);
         cbf_close(&f);
     }
