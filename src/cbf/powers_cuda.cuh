@@ -9,7 +9,7 @@ __device__ inline double2 slot_sum(const struct pass &pass, uint32_t slot) {
     const float2 *from =
         pass.partial + ((size_t)blockIdx.x * SLOTS + slot) * LANES + threadIdx.x % LANES;
     double re = 0, im = 0;
-#pragma unroll 16
+#pragma unroll 16 /* loads at the same time: with few items, few warps wait for many chunks */
     for (uint32_t chunk = 0; chunk < pass.chunks; chunk++) {
         float2 y = from[(size_t)chunk * pass.items * SLOTS * LANES];
         re += (double)y.x;

@@ -72,8 +72,9 @@ static void add_field(const struct cbf *cbf, struct field *field, const struct t
 }
 
 /* Few chunks write few partial sums; many chunks fill the device better. Chooses the number, up to
- * `most`, whose last wave of thread blocks wastes least. Each chunk has an overhead of some 24
- * sensors. */
+ * `most`, that takes the least time, counted in sensors of a chunk: a wave of thread blocks has an
+ * overhead of some 24, and the kernel that adds the chunks one after the other takes one for each.
+ */
 static uint32_t choose_chunks(size_t places, size_t items, size_t all, size_t most) {
     size_t best = 1;
     double least = 0;
