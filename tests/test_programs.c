@@ -11,6 +11,7 @@
 
 #define DEMO  "--config " SONAR_SOURCE_DIR "/config/demo.yaml"
 #define SCENE DEMO " --scene " SONAR_SOURCE_DIR "/config/scenes/demo.yaml"
+#define TOWED DEMO " --scene " SONAR_SOURCE_DIR "/config/scenes/towed.yaml"
 
 /* A program's output into text[4096], with these redirections; its exit code. */
 static int run_with(const char *line, const char *redirections, char text[4096]) {
@@ -82,6 +83,8 @@ Test(programs, wrong_command_lines_are_explained) {
         {"sonar-sim " SCENE " word", "'word'"},
         {"sonar-sim " SCENE " --rate fast", "realtime, max or a factor"},
         {"sonar-sim " SCENE " --format f64", "s16, s24, s32 or f32"},
+        {"sonar-sim " TOWED " --nmea udp://127.0.0.1:99999", "udp://127.0.0.1:99999"},
+        {"sonar-sim " TOWED " --nmea udp://localhost:10110", "an address in numbers with a port"},
         {"sonar-sim " SCENE " --layout x", "interleaved or channel-major"},
         {"sonar-sim " SCENE " --utc now", "2026-01-31T12:00:00Z"},
         {"sonar-sim " SCENE " --endpoint x", "tcp://HOST:PORT"},

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <math.h>
-#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 #include <unistd.h>
 
 #include "core/core.h"
+#include "net/udp.h"
 
 static const double INTERVAL_S = 0.1;
 
@@ -22,17 +22,15 @@ struct sim_heading {
 };
 
 static sonar_code connect_to(sim_heading *h, const char *address, sonar_error *err) {
-    char host[64], port[8];
-    struct addrinfo *found = NULL;
-    const struct addrinfo hints = {.ai_socktype = SOCK_DGRAM,
-                                   .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV};
-    if (sscanf(address, "udp://%63[^:]:%7[0-9]", host, port) != 2 ||
-        getaddrinfo(host, port, &hints, &found) != 0)
-        return sonar_fail(err, SONAR_EINVAL, "--nmea", "expected udp://ADDRESS:PORT, not %s",
+    struct sockaddr_storage to;
+    socklen_t bytes;
+    if (!sonar_udp_read(address, &to, &bytes))
+        return sonar_fail(err, SONAR_EINVAL, "--nmea",
+                          "expected an address in numbers with a port, udp://127.0.0.1:10110, not "
+                          "%s",
                           address);
-    h->fd = socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    const bool good = h->fd >= 0 && connect(h->fd, found->ai_addr, found->ai_addrlen) == 0;
-    freeaddrinfo(found);
+    h->fd = socket(to.ss_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    const bool good = h->fd >= 0 && connect(h->fd, (const struct sockaddr *)&to, bytes) == 0;
     return good ? SONAR_OK : sonar_fail(err, SONAR_ESYS, address, "%s", strerror(errno));
 }
 
