@@ -397,6 +397,7 @@ sonar_code sonar_detect(const sonar_detect_spec *spec, sonar_detect_source sourc
                       .adaptive = source == SONAR_FROM_MVDR,
                       .threshold = pow(10.0, spec->threshold_db / 10.0),
                       .separation_beams = spec->min_separation_deg > 0 ? given : half_beam,
+                      .range_margin = near ? pow(10.0, near->margin_db / 10.0) : 0,
                       .power_at = power_at,
                       .ctx = ctx,
                       .err = err};

@@ -30,30 +30,26 @@ static float far_around(const sonar_search *s, size_t t) {
     return most;
 }
 
-static double margin_of(const sonar_search *s) {
-    return s->near ? pow(10.0, s->near->margin_db / 10.0) : 0;
-}
-
-/* margin: by how much a range must exceed the far field. */
-static size_t strongest_range(const sonar_search *s, double margin, size_t t) {
+static size_t strongest_range(const sonar_search *s, size_t t) {
     size_t best = 0;
+    if (!s->near)
+        return 0;
     for (size_t r = 1; r < s->near->ranges; r++)
         if (row(s, r)[t] > row(s, best)[t])
             best = r;
     const double power = (double)row(s, best)[t];
-    const bool is_near =
-        power > margin * (double)s->far_power[t] && power > margin * (double)far_around(s, t);
+    const bool is_near = power > s->range_margin * (double)s->far_power[t] &&
+                         power > s->range_margin * (double)far_around(s, t);
     return is_near ? best : s->near->ranges;
 }
 
 void sonar_focus_strongest(const sonar_search *s, float *power) {
-    const double margin = margin_of(s);
     for (size_t t = 0; t < s->scan->count; t++)
-        power[t] = s->near ? row(s, strongest_range(s, margin, t))[t] : s->far_power[t];
+        power[t] = row(s, strongest_range(s, t))[t];
 }
 
 void sonar_focus_find(const sonar_search *s, sonar_local_maximum *peak) {
-    peak->range = s->near ? strongest_range(s, margin_of(s), peak->index) : 0;
+    peak->range = strongest_range(s, peak->index);
     peak->is.range_m = INFINITY;
     if (!s->near || peak->range == s->near->ranges)
         return;

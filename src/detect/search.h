@@ -33,6 +33,7 @@ typedef struct sonar_search {
     bool sidelobes;              /* the rule of side lobes applies */
     bool adaptive;               /* the peaks are MVDR's */
     double threshold, separation_beams;
+    double range_margin;     /* by how much a range must exceed the far field */
     sonar_power_at power_at; /* or NULL */
     void *ctx;
     sonar_error *err;
