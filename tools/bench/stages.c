@@ -34,14 +34,13 @@ static sonar_code make_surfaces(bench_stages *r, sonar_error *err) {
     return code;
 }
 
-static sonar_code make_few(bench_stages *r, sonar_error *err) {
-    const bench_scene *s = r->scene;
-    const size_t few[] = {sonar_min_size(s->c->angles, BENCH_FEW), s->c->sensors};
-    const sonar_buffer turns = sonar_buffer_view(s->far_turns, SONAR_U64, 2, few);
-    sonar_code code = make(r, 2, few, SONAR_U64, &r->few, err);
+static sonar_code make_looks(bench_stages *r, sonar_error *err) {
+    const size_t looks[] = {r->scene->c->angles, r->scene->c->sensors};
+    const sonar_buffer turns = sonar_buffer_view(r->scene->far_turns, SONAR_U64, 2, looks);
+    sonar_code code = make(r, 2, looks, SONAR_U64, &r->looks, err);
     if (!code)
-        code = make(r, 1, few, SONAR_F32, &r->few_power, err);
-    return code ? code : r->b->copy(r->queue, &turns, &r->few, err);
+        code = make(r, 1, looks, SONAR_F32, &r->look_power, err);
+    return code ? code : r->b->copy(r->queue, &turns, &r->looks, err);
 }
 
 static sonar_code make_inputs(bench_stages *r, sonar_error *err) {
@@ -60,7 +59,7 @@ static sonar_code make_inputs(bench_stages *r, sonar_error *err) {
         code = make(r, 2, bins, SONAR_C32, &r->bins[i], err);
     if (!code && s->c->cbf_alone)
         code = make(r, 3, several, SONAR_C32, &r->several, err);
-    return code ? code : make_few(r, err);
+    return code;
 }
 
 static sonar_code make_snapshots(bench_stages *r, sonar_error *err) {
@@ -69,16 +68,8 @@ static sonar_code make_snapshots(bench_stages *r, sonar_error *err) {
     if (!s->c->mvdr.bins)
         return SONAR_OK;
     const sonar_buffer from = sonar_buffer_view(s->snapshot, SONAR_C32, 3, shape);
-    const size_t looks[] = {s->c->angles, s->c->sensors};
-    const sonar_buffer turns = sonar_buffer_view(s->far_turns, SONAR_U64, 2, looks);
-    sonar_code code = make(r, 3, shape, SONAR_C32, &r->snapshots, err);
-    if (!code)
-        code = r->b->copy(r->queue, &from, &r->snapshots, err);
-    if (!code)
-        code = make(r, 2, looks, SONAR_U64, &r->looks, err);
-    if (!code)
-        code = make(r, 1, looks, SONAR_F32, &r->look_power, err);
-    return code ? code : r->b->copy(r->queue, &turns, &r->looks, err);
+    const sonar_code code = make(r, 3, shape, SONAR_C32, &r->snapshots, err);
+    return code ? code : r->b->copy(r->queue, &from, &r->snapshots, err);
 }
 
 /* ---- stages ---------------------------------------------------------------------------------- */
@@ -213,7 +204,10 @@ sonar_code bench_stages_several(void *ctx, sonar_error *err) {
 sonar_code bench_stages_few(void *ctx, sonar_error *err) {
     bench_stages *r = ctx;
     const sonar_work work = work_of(r, 0);
-    return r->cbf.ops->evaluate(r->cbf.self, r->queue, &r->few, &r->few_power, &work, err);
+    const size_t few = sonar_min_size(r->scene->c->angles, BENCH_FEW);
+    const sonar_buffer looks = rows_of(&r->looks, 0, few);
+    sonar_buffer power = rows_of(&r->look_power, 0, few);
+    return r->cbf.ops->evaluate(r->cbf.self, r->queue, &looks, &power, &work, err);
 }
 
 /* ---- MVDR ------------------------------------------------------------------------------------ */
@@ -286,6 +280,8 @@ sonar_code bench_stages_create(const bench_scene *scene, bench_stages *r, sonar_
     if (!code)
         code = make_surfaces(r, err);
     if (!code)
+        code = make_looks(r, err);
+    if (!code)
         code = make_inputs(r, err);
     if (!code)
         code = make_snapshots(r, err);
@@ -317,8 +313,6 @@ void bench_stages_destroy(bench_stages *r) {
     release(r, &r->snapshots);
     release(r, &r->looks);
     release(r, &r->look_power);
-    release(r, &r->few);
-    release(r, &r->few_power);
     if (r->done)
         r->b->event_destroy(r->done);
     if (r->queue)

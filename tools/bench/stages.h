@@ -34,7 +34,6 @@ typedef struct bench_stages {
     size_t fresh;                           /* the next snapshot */
     sonar_buffer cbf_out[SONAR_CBF_OUTPUTS], mvdr_out[SONAR_MVDR_OUTPUTS];
     sonar_buffer looks, look_power;    /* u64 [direction][sensor], f32 [direction] */
-    sonar_buffer few, few_power;       /* the same of at most BENCH_FEW directions, for the CBF */
     bench_stage dft, cbf, mvdr, trace; /* trace: MVDR whose loading needs no eigenvalues */
 } bench_stages;
 
@@ -51,13 +50,13 @@ sonar_code bench_stages_far(void *ctx, sonar_error *err);        /* broadband fa
 sonar_code bench_stages_near(void *ctx, sonar_error *err);       /* broadband near field */
 sonar_code bench_stages_lofar(void *ctx, sonar_error *err);      /* with the far field */
 sonar_code bench_stages_all_beams(void *ctx, sonar_error *err);  /* all three */
-sonar_code bench_stages_few(void *ctx, sonar_error *err);        /* CBF's few directions */
-sonar_code bench_stages_several(void *ctx, sonar_error *err);    /* of several snapshots */
-sonar_code bench_stages_mvdr(void *ctx, sonar_error *err);       /* one more snapshot */
-sonar_code bench_stages_looks(void *ctx, sonar_error *err);      /* MVDR's directions, all solved */
-sonar_code bench_stages_trace(void *ctx, sonar_error *err);      /* as mvdr, with the rule trace */
-sonar_code bench_stages_refill(void *ctx, sonar_error *err);     /* a whole block after a reset */
-sonar_code bench_stages_settle(void *ctx, sonar_error *err);     /* waits for all of them */
+sonar_code bench_stages_few(void *ctx, sonar_error *err);     /* CBF's first BENCH_FEW directions */
+sonar_code bench_stages_several(void *ctx, sonar_error *err); /* of several snapshots */
+sonar_code bench_stages_mvdr(void *ctx, sonar_error *err);    /* one more snapshot */
+sonar_code bench_stages_looks(void *ctx, sonar_error *err);   /* MVDR's directions, all solved */
+sonar_code bench_stages_trace(void *ctx, sonar_error *err);   /* as mvdr, with the rule trace */
+sonar_code bench_stages_refill(void *ctx, sonar_error *err);  /* a whole block after a reset */
+sonar_code bench_stages_settle(void *ctx, sonar_error *err);  /* waits for all of them */
 
 /* ---- on the processors, whatever the backend is ---------------------------------------------- */
 
