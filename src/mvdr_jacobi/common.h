@@ -44,7 +44,8 @@ typedef struct mvdr_parts {
 
 mvdr_parts
 mvdr_parts_of_few(const sonar_mvdr_spec *spec); /* for up to MVDR_MOST_SEVERAL snapshots */
-mvdr_parts mvdr_parts_of_many(const sonar_mvdr_spec *spec); /* for sums in tiles */
+mvdr_parts mvdr_parts_of_many(const sonar_mvdr_spec *spec);   /* for sums in tiles */
+mvdr_parts mvdr_parts_of_points(const sonar_mvdr_spec *spec); /* for a few points off the grid */
 
 /* Columns of a slot. In sensor space a mirror image has no column, since its part of the covariance
  * follows from the sums. */

@@ -46,6 +46,23 @@ __device__ inline unsigned warps() {
     return blockDim.x / WARP;
 }
 
+/* 1/x of a normal number to about two roundings. Unlike 1 / x it has no branch, so that it overlaps
+ * with what does not need it: the hardware's approximation, and two steps of Newton's method. */
+__device__ inline double reciprocal(double x) {
+    double y;
+    asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(y) : "d"(x));
+    y = fma(y, fma(-x, y, 1.0), y);
+    return fma(y, fma(-x, y, 1.0), y);
+}
+
+/* The same for 1/sqrt(x). */
+__device__ inline double reciprocal_root(double x) {
+    double y;
+    asm("rsqrt.approx.ftz.f64 %0, %1;" : "=d"(y) : "d"(x));
+    y = fma(0.5 * y, fma(-x * y, y, 1.0), y);
+    return fma(0.5 * y, fma(-x * y, y, 1.0), y);
+}
+
 /* ---- sums ------------------------------------------------------------------------------------ */
 
 /* The sum over groups of `lanes` (a power of two) neighbouring lanes; all of them get it. The whole

@@ -104,9 +104,11 @@ inline void set_view(mvdr_stage *stage, const sonar_mvdr_spec *spec) {
     v->pairs = (uint32_t)(spec->alpha > 0 ? spec->max_new : spec->snapshots);
     v->sums_stride = v->by_snapshots ? (size_t)v->length * v->columns : (size_t)v->most * v->most;
     stage->look.pitch = (uint32_t)sonar_max_size(AT_ONCE, spec->ranges ? spec->directions : 0);
-    const mvdr_parts few = mvdr_parts_of_few(spec), many = mvdr_parts_of_many(spec);
+    const mvdr_parts few = mvdr_parts_of_few(spec), many = mvdr_parts_of_many(spec),
+                     points = mvdr_parts_of_points(spec);
     stage->few = {(uint32_t)few.count, (uint32_t)few.size};
     stage->many = {(uint32_t)many.count, (uint32_t)many.size};
+    stage->points = {(uint32_t)points.count, (uint32_t)points.size};
     stage->stale = true;
 }
 

@@ -9,6 +9,8 @@
 
 namespace mvdr {
 
+static_assert(SMALL_WARPS == SOLVE_WARPS, "a solving block has a thread for each 8 elements");
+
 /* Memory in which a bin's eigenvalues are computed. */
 struct room {
     matrix a;                   /* empty with eigenvectors */
@@ -32,12 +34,18 @@ __device__ inline room room_for(const view &v, uint32_t bin, arena shared, compl
     return r;
 }
 
-/* Computes the eigenvalues into r.d. The trace of r.a is at most 1. */
+/* Computes the eigenvalues into r.d. The trace of r.a is at most 1. The rows for the bisection need
+ * the memory of up to four vectors. */
 __device__ inline void eigenvalues(const room &r, uint32_t m) {
     double *diagonal = (double *)r.vector[4], *beside2 = diagonal + m;
-    tridiagonalise(r.a, m, {{r.vector[0], r.vector[1]}, r.vector[2], r.vector[3]}, diagonal,
-                   beside2);
-    bisect(diagonal, beside2, m, 1, r.d);
+    tridiagonal_row *row = (tridiagonal_row *)r.vector[0];
+    if (m <= SMALL_ROWS)
+        tridiagonalise_small(r.a, m, diagonal, beside2);
+    else
+        tridiagonalise(r.a, m, {{r.vector[0], r.vector[1]}, r.vector[2], r.vector[3]}, diagonal,
+                       beside2);
+    write_rows(diagonal, beside2, m, row);
+    bisect(row, m, 1, r.d);
 }
 
 /* Computes the factors of the squared products with the eigenvectors, from by_column's eigenvalues

@@ -27,6 +27,13 @@ mvdr_parts mvdr_parts_of_many(const sonar_mvdr_spec *spec) {
                     sonar_max_size(256, 4096 * blocks / enough));
 }
 
+/* A few points need at most half the memory of an evaluation's points, so that there are twice as
+ * many parts. */
+mvdr_parts mvdr_parts_of_points(const sonar_mvdr_spec *spec) {
+    _Static_assert(2 * MVDR_DEVICE_FEW_POINTS <= MVDR_DEVICE_POINTS, "the sums have memory");
+    return parts_of(spec->sensors, 2 * mvdr_parts_of_many(spec).count, 128);
+}
+
 /* ---- the stage's arrays ---------------------------------------------------------------------- */
 
 /* Elements of a bin's sums over parts of the sensors: for a few snapshots or for all, with

@@ -15,14 +15,15 @@ extern "C" {
 #endif
 
 enum {
-    MVDR_DEVICE_POINTS = 64,  /* points of an evaluation at a time */
-    MVDR_DEVICE_SQUARE = 64,  /* rows of a square of a matrix, on the routes with "-grid" */
-    MVDR_DEVICE_VECTORS = 5,  /* vectors of a solving block, as long as the matrix */
-    MVDR_DEVICE_SWEEPS = 40,  /* most sweeps of Jacobi's method */
-    MVDR_DEVICE_PROBES = 5,   /* probes of a matrix's change */
-    MVDR_DEVICE_PANEL = 32,   /* columns of a panel; orders are padded to whole panels */
-    MVDR_DEVICE_MOMENTS = 64, /* rows of M in one part of its quadratic forms */
-    MVDR_DEVICE_GROUP = 64    /* rows of M that a thread block makes in a panel */
+    MVDR_DEVICE_POINTS = 64,     /* points of an evaluation at a time */
+    MVDR_DEVICE_FEW_POINTS = 32, /* up to this many are projected by cuda/points.cuh */
+    MVDR_DEVICE_SQUARE = 64,     /* rows of a square of a matrix, on the routes with "-grid" */
+    MVDR_DEVICE_VECTORS = 5,     /* vectors of a solving block, as long as the matrix */
+    MVDR_DEVICE_SWEEPS = 40,     /* most sweeps of Jacobi's method */
+    MVDR_DEVICE_PROBES = 5,      /* probes of a matrix's change */
+    MVDR_DEVICE_PANEL = 32,      /* columns of a panel; orders are padded to whole panels */
+    MVDR_DEVICE_MOMENTS = 64,    /* rows of M in one part of its quadratic forms */
+    MVDR_DEVICE_GROUP = 64       /* rows of M that a thread block makes in a panel */
 };
 
 /* The sizes that the table multiplies. */

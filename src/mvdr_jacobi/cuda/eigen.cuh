@@ -8,6 +8,8 @@
 #ifndef SONAR_MVDR_JACOBI_CUDA_EIGEN_CUH
 #define SONAR_MVDR_JACOBI_CUDA_EIGEN_CUH
 
+#include <limits.h>
+
 #include "mvdr_jacobi/cuda/block.cuh"
 
 namespace mvdr {
@@ -26,6 +28,10 @@ struct reduction {
  * matrix has a trace of 1/2 to 1. Eigenvalues are wanted to 5e-17, and tau^2 must not overflow. */
 constexpr double LEAST_COLUMN2 = 1e-40;
 
+/* The square of the size below which a column's first element has no phase: subnormal squares have
+ * few digits. */
+constexpr double LEAST_FIRST2 = 1e-290;
+
 /* The Householder vector of a column x: v = x + lead e_1, and H = I - tau v v^H. */
 struct householder {
     complex64 lead;
@@ -36,10 +42,11 @@ __device__ inline householder reflect(complex64 first, double norm2) {
     const double size2 = square(first);
     if (!(norm2 - size2 > 0) || !(norm2 > LEAST_COLUMN2))
         return {{0, 0}, 0};
-    const double norm = sqrt(norm2), size = sqrt(size2);
+    const bool any = size2 > LEAST_FIRST2;
+    const double by_size = any ? reciprocal_root(size2) : 0, norm = norm2 * reciprocal_root(norm2);
     const complex64 phase =
-        size > 0 ? complex64{first.re / size, first.im / size} : complex64{1, 0};
-    return {{phase.re * norm, phase.im * norm}, 1 / (norm * (norm + size))};
+        any ? complex64{first.re * by_size, first.im * by_size} : complex64{1, 0};
+    return {{phase.re * norm, phase.im * norm}, reciprocal(norm2 + norm * (size2 * by_size))};
 }
 
 /* The factor of v in w = tau p - (tau^2/2) (v^H p) v, from row k on. Every warp computes its own
@@ -135,55 +142,233 @@ __device__ inline void tridiagonalise(matrix a, uint32_t m, reduction r, double 
     }
 }
 
+/* ---- the same in registers ------------------------------------------------------------------- */
+
+/* A thread holds 8 rows of one column. The 8 threads of a column are neighbouring lanes. */
+constexpr uint32_t SMALL_ROWS = 64, COLUMN_LANES = 8, OWN_ROWS = SMALL_ROWS / COLUMN_LANES,
+                   SMALL_WARPS = SMALL_ROWS * COLUMN_LANES / WARP;
+
+/* What the threads of a step exchange. */
+struct small_step {
+    complex64 v[2][SMALL_ROWS]; /* the Householder vector of an even and of an odd step */
+    complex64 p[SMALL_ROWS];    /* tau A v */
+    double tau[2];
+    double form[SMALL_WARPS]; /* parts of v^H p */
+};
+
+/* The rows of a thread. */
+struct small_column {
+    complex64 a[OWN_ROWS];
+    uint32_t column, first; /* its rows are first, first + COLUMN_LANES, ... */
+
+    __device__ uint32_t row(uint32_t r) const { return first + r * COLUMN_LANES; }
+    /* False if step k changes none of the rows r of a column's lanes. */
+    __device__ static bool within(uint32_t r, uint32_t k) { return (r + 1) * COLUMN_LANES > k + 1; }
+
+    /* Makes the vector of step k, whose column this is. The column's lanes call. */
+    __device__ void reflect_column(uint32_t k, small_step &to, double *diagonal,
+                                   double *beside2) const {
+        const uint32_t lanes = 0xffu << lane() / COLUMN_LANES * COLUMN_LANES;
+        complex64 *v = to.v[k % 2], next = {0, 0};
+        double norm2 = 0;
+#pragma unroll
+        for (uint32_t r = 0; r < OWN_ROWS; r++) {
+            const complex64 x = row(r) > k ? a[r] : complex64{0, 0};
+            norm2 += square(x);
+            v[row(r)] = x;
+            if (row(r) == k)
+                diagonal[k] = a[r].re;
+            if (row(r) == k + 1)
+                next = a[r];
+        }
+#pragma unroll
+        for (uint32_t apart = COLUMN_LANES / 2; apart; apart /= 2)
+            norm2 += __shfl_xor_sync(lanes, norm2, apart);
+        if (first != (k + 1) % COLUMN_LANES) /* not the lane of row k + 1 */
+            return;
+        const householder h = reflect(next, norm2);
+        if (k + 1 < SMALL_ROWS)
+            v[k + 1] = {next.re + h.lead.re, next.im + h.lead.im};
+        to.tau[k % 2] = h.tau;
+        beside2[k] = norm2;
+    }
+
+    /* The column's element of A v. All elements are loaded before the first product, also those
+     * that are zero in step k. The warp calls. */
+    __device__ complex64 multiply_rows(uint32_t k, const complex64 *v) const {
+        complex64 x[OWN_ROWS], sum = {0, 0}, rest = {0, 0};
+#pragma unroll
+        for (uint32_t r = 0; r < OWN_ROWS; r++)
+            x[r] = v[row(r)];
+#pragma unroll
+        for (uint32_t r = 0; r < OWN_ROWS; r++)
+            if (within(r, k)) {
+                sum.re = fma(a[r].re, x[r].re, sum.re), rest.re = fma(a[r].im, x[r].im, rest.re);
+                sum.im = fma(a[r].re, x[r].im, sum.im), rest.im = fma(a[r].im, x[r].re, rest.im);
+            }
+        return {sum_lanes(sum.re + rest.re, COLUMN_LANES),
+                sum_lanes(sum.im - rest.im, COLUMN_LANES)};
+    }
+
+    /* Subtracts v u^H + p v^H; own_u and own_v are the elements at the column. */
+    __device__ void change_rows(uint32_t k, const complex64 *v, const complex64 *p, complex64 own_v,
+                                complex64 own_u) {
+        complex64 x[OWN_ROWS], y[OWN_ROWS];
+#pragma unroll
+        for (uint32_t r = 0; r < OWN_ROWS; r++)
+            x[r] = v[row(r)], y[r] = p[row(r)];
+#pragma unroll
+        for (uint32_t r = 0; r < OWN_ROWS; r++)
+            if (within(r, k))
+                a[r] = change(a[r], x[r], y[r], own_v, own_u);
+    }
+};
+
+/* As tridiagonalise, for at most SMALL_ROWS rows and as many threads as the matrix has elements in
+ * registers: a step waits for two barriers, and reads only vectors from shared memory. */
+__device__ inline void tridiagonalise_small(matrix a, uint32_t m, double *diagonal,
+                                            double *beside2) {
+    __shared__ small_step step;
+    small_column own = {{}, threadIdx.x / COLUMN_LANES, threadIdx.x % COLUMN_LANES};
+#pragma unroll
+    for (uint32_t r = 0; r < OWN_ROWS; r++)
+        if (own.column < m && own.row(r) < m)
+            own.a[r] = a(own.row(r), own.column);
+    for (uint32_t k = 0; k < m; k++) {
+        const complex64 *v = step.v[k % 2];
+        if (own.column == k)
+            own.reflect_column(k, step, diagonal, beside2);
+        __syncthreads();
+        const double tau = step.tau[k % 2];
+        if (tau == 0)
+            continue;
+        const bool any = (warp() + 1) * (WARP / COLUMN_LANES) > k + 1;
+        const complex64 own_v = v[own.column];
+        complex64 p = {0, 0};
+        double form = 0;
+        if (any) {
+            p = own.multiply_rows(k, v);
+            p = {tau * p.re, tau * p.im};
+            form = own_v.re * p.re + own_v.im * p.im;
+            form += __shfl_xor_sync(ALL_LANES, form, COLUMN_LANES);
+            form += __shfl_xor_sync(ALL_LANES, form, 2 * COLUMN_LANES);
+            if (own.first == 0)
+                step.p[own.column] = p;
+        }
+        if (lane() == 0)
+            step.form[warp()] = form;
+        __syncthreads();
+        if (!any)
+            continue;
+        double sum[4] = {};
+#pragma unroll
+        for (uint32_t i = 0; i < SMALL_WARPS; i++)
+            sum[i % 4] += step.form[i];
+        const double twice = tau * ((sum[0] + sum[1]) + (sum[2] + sum[3]));
+        own.change_rows(k, v, step.p, own_v, {p.re - twice * own_v.re, p.im - twice * own_v.im});
+    }
+    __syncthreads();
+}
+
 /* ---- bisection ------------------------------------------------------------------------------- */
 
-/* Counts the eigenvalues of the tridiagonal matrix below x: the sign changes in the sequence of
- * leading principal minors of T - x I. The minors are scaled by powers of two, which change no
- * sign, to stay in range. The matrix's elements are at most 1. */
-__device__ inline uint32_t count_below(const double *diagonal, const double *beside2, uint32_t m,
-                                       double x) {
-    constexpr double SMALL = 0x1p-400, TINY = 0x1p-60;
-    double before = 1, minor = diagonal[0] - x;
-    uint32_t count = 0;
-    for (uint32_t i = 0;; i++) {
-        if (minor == 0) /* as if an element of T were slightly smaller */
-            minor = -TINY * before;
-        count += (minor < 0) != (before < 0);
-        if (i + 1 == m)
-            return count;
-        if (i % 4 == 3 && fabs(minor) < SMALL && fabs(before) < SMALL) {
-            minor *= 0x1p400;
-            before *= 0x1p400;
-        }
-        const double next = fma(diagonal[i + 1] - x, minor, -beside2[i] * before);
-        before = minor, minor = next;
+/* A row of the tridiagonal matrix: its element on the diagonal, and the square of the one before
+ * that. */
+struct alignas(16) tridiagonal_row {
+    double diagonal, before2;
+};
+
+constexpr uint32_t STURM_ROWS = 8;   /* rows between two tests of the range */
+constexpr uint32_t STURM_POINTS = 2; /* points of a thread, which share the loads of the rows */
+
+/* Writes the rows for count_below, up to a multiple of STURM_ROWS. The rows added have no
+ * eigenvalue below any x <= 1. Elements beside the diagonal that are rounding errors of rounding
+ * errors are limited from below, so that two minors in sequence are never zero. */
+__device__ inline void write_rows(const double *diagonal, const double *beside2, uint32_t m,
+                                  tridiagonal_row *row) {
+    for (uint32_t i = threadIdx.x; i < (m + STURM_ROWS - 1) / STURM_ROWS * STURM_ROWS;
+         i += blockDim.x)
+        row[i] = i < m ? tridiagonal_row{diagonal[i], i ? fmax(beside2[i - 1], LEAST_COLUMN2) : 0}
+                       : tridiagonal_row{2, 0};
+    __syncthreads();
+}
+
+/* A sequence of leading principal minors of T - x I. They are scaled by powers of two, which change
+ * no sign, to stay in range: the matrix's elements are at most 1, and STURM_ROWS rows reduce the
+ * larger of two neighbours by at most LEAST_COLUMN2^(STURM_ROWS / 2), about 2^-532. */
+struct minors {
+    double before = 0, last = 1;
+    uint32_t signs = 0, changes = 0; /* the last minors' signs; changes of sign before them */
+
+    __device__ void take(const tridiagonal_row &t, double x) {
+        const double next = fma(t.diagonal - x, last, -t.before2 * before);
+        before = last, last = next;
+        signs = __funnelshift_l((uint32_t)__double2hiint(last), signs, 1);
     }
+    /* After each STURM_ROWS rows. */
+    __device__ void count() {
+        constexpr int SMALL = (1023 - 300) << 20; /* the upper half of 2^-300 */
+        changes += __popc((signs ^ signs >> 1) & ((1u << STURM_ROWS) - 1));
+        const bool small =
+            max(__double2hiint(last) & INT_MAX, __double2hiint(before) & INT_MAX) < SMALL;
+        last *= small ? 0x1p540 : 1;
+        before *= small ? 0x1p540 : 1;
+    }
+};
+
+/* Counts the eigenvalues of the tridiagonal matrix below each x: the changes of sign in the
+ * sequence of minors. A zero counts with either sign, because the minors beside it have opposite
+ * ones. */
+__device__ inline void count_below(const tridiagonal_row *row, uint32_t m,
+                                   const double x[STURM_POINTS], uint32_t below[STURM_POINTS]) {
+    minors minor[STURM_POINTS];
+    for (uint32_t i = 0; i < m; i += STURM_ROWS) {
+#pragma unroll
+        for (uint32_t j = 0; j < STURM_ROWS; j++) {
+            const tridiagonal_row t = row[i + j];
+#pragma unroll
+            for (uint32_t p = 0; p < STURM_POINTS; p++)
+                minor[p].take(t, x[p]);
+        }
+#pragma unroll
+        for (uint32_t p = 0; p < STURM_POINTS; p++)
+            minor[p].count();
+    }
+#pragma unroll
+    for (uint32_t p = 0; p < STURM_POINTS; p++)
+        below[p] = minor[p].changes;
 }
 
 /* Finds the eigenvalues, descending, to within 2^-54 of `most`, an upper bound of them; none is
  * negative. A group of lanes searches one eigenvalue, and cuts its interval into one part more than
- * it has lanes. */
-__device__ inline void bisect(const double *diagonal, const double *beside2, uint32_t m,
-                              double most, double *d) {
+ * it has points. */
+__device__ inline void bisect(const tridiagonal_row *row, uint32_t m, double most, double *d) {
     unsigned lanes = WARP;
-    while (lanes > 1 && lanes * m > blockDim.x)
+    while (lanes > 1 && STURM_POINTS * lanes * m > blockDim.x)
         lanes /= 2;
     const unsigned own = threadIdx.x % lanes, group = threadIdx.x / lanes,
                    groups = blockDim.x / lanes, shift = lane() / lanes * lanes;
-    const unsigned group_mask = lanes == WARP ? ALL_LANES : (1u << lanes) - 1;
-    for (uint32_t base = 0; base < m; base += groups) {
+    const unsigned mask = (lanes == WARP ? ALL_LANES : (1u << lanes) - 1) << shift;
+    const unsigned first = warp() * WARP / lanes; /* the first of the warp's groups */
+    for (uint32_t base = 0; base + first < m; base += groups) {
         const uint32_t rank = min(base + group, m - 1); /* ascending */
-        double low = 0, high = most;
-        for (double width = 1; width > 0x1p-54; width /= lanes + 1) {
-            const double step = (high - low) / (lanes + 1), x = low + step * (own + 1);
-            const bool above = count_below(diagonal, beside2, m, x) > rank;
-            const unsigned votes = __ballot_sync(ALL_LANES, above) >> shift & group_mask;
-            const unsigned part = votes ? __ffs(votes) - 1 : lanes;
-            high = part < lanes ? low + step * (part + 1) : high;
+        const uint32_t parts = STURM_POINTS * lanes + 1;
+        double low = 0, step = most / parts;
+        for (double width = 1; width > 0x1p-54; width /= parts) {
+            double x[STURM_POINTS];
+            uint32_t below[STURM_POINTS], part = 0;
+#pragma unroll
+            for (uint32_t p = 0; p < STURM_POINTS; p++)
+                x[p] = low + step * (own * STURM_POINTS + p + 1);
+            count_below(row, m, x, below);
+#pragma unroll
+            for (uint32_t p = 0; p < STURM_POINTS; p++)
+                part += __popc(__ballot_sync(ALL_LANES, below[p] <= rank) & mask);
             low += step * part;
+            step /= parts;
         }
         if (own == 0 && base + group < m)
-            d[m - 1 - rank] = (low + high) / 2;
+            d[m - 1 - rank] = low + step * parts / 2;
     }
     __syncthreads();
 }

@@ -39,6 +39,8 @@ struct tiles {
 
 /* The diagonal block of a panel, [row][column]. */
 struct corner {
+    complex64 column[2][PANEL],
+        row[2][PANEL];             /* of an even and of an odd step of the elimination */
     complex64 a[PANEL][PANEL + 1]; /* the rest of A; after elimination the pivots on the diagonal */
     union {
         complex64 inverse[PANEL][PANEL + 1]; /* of L(j, j) */
@@ -98,42 +100,67 @@ __device__ inline strip products(tiles f, const double *sign, uint32_t row, uint
 
 /* ---- the diagonal block ---------------------------------------------------------------------- */
 
-/* Pivot j, limited. least > 0: smaller pivots are rounding errors, and become `least`. least < 0:
+/* A pivot, limited. least > 0: smaller pivots are rounding errors, and become `least`. least < 0:
  * pivots may be negative, but are moved away from zero to -least in magnitude, as if the matrix had
  * a slightly different element. */
-__device__ inline double pivot_of(const corner &c, uint32_t j, double least) {
-    const double pivot = c.a[j][j].re;
+__device__ inline double limited(double pivot, double least) {
     return least > 0 ? fmax(pivot, least) : copysign(fmax(fabs(pivot), -least), pivot);
 }
 
-/* Gaussian elimination of the block's lower triangle and of the identity beside it, which becomes
- * L^-1. A step only reads the pivot's row and column, so that it needs one barrier. If both
- * triangles were used, the block would not stay Hermitian after a small pivot. */
-__device__ inline void eliminate_corner(corner &c, double least) {
-    for (uint32_t at = threadIdx.x; at < PANEL * PANEL; at += blockDim.x)
-        c.inverse[at / PANEL][at % PANEL] = {at / PANEL == at % PANEL ? 1.0 : 0.0, 0};
+/* Pivot j from the block's diagonal. */
+__device__ inline double pivot_of(const corner &c, uint32_t j, double least) {
+    return limited(c.a[j][j].re, least);
+}
+
+/*
+ * Gaussian elimination of the block's lower triangle and of the identity beside it, which becomes
+ * L^-1. A lane is a column, and holds its elements of some rows. An element (i, j) is A's until
+ * step j, in which it begins as an element of the inverse. Before step p its column of A and its
+ * row of the inverse go to shared memory, by turns to one of two places, so that a step waits for
+ * one barrier. If both triangles were used, the block would not stay Hermitian after a small pivot.
+ */
+template <uint32_t WARPS> __device__ inline void eliminate_corner(corner &c, double least) {
+    constexpr uint32_t ROWS = PANEL / WARPS; /* of a warp */
+    const uint32_t j = lane();
+    complex64 own[ROWS];
+#pragma unroll
+    for (uint32_t r = 0; r < ROWS; r++) {
+        const uint32_t i = warp() + r * WARPS;
+        own[r] = j <= i ? c.a[i][j] : complex64{0, 0};
+        if (j == 0)
+            c.column[0][i] = own[r];
+    }
     __syncthreads();
     for (uint32_t p = 0; p + 1 < PANEL; p++) {
-        const double reciprocal = 1 / pivot_of(c, p, least);
-        for (uint32_t at = threadIdx.x; at < PANEL * PANEL; at += blockDim.x) {
-            const uint32_t i = at / PANEL, j = at % PANEL;
-            if (i <= p || j > i)
-                continue;
-            const complex64 x = c.a[i][p], factor = {-reciprocal * x.re, -reciprocal * x.im};
-            if (j <= p)
-                add_product(c.inverse[i][j], factor, c.inverse[p][j]);
-            else
-                add_product(c.a[i][j], factor, conj(c.a[j][p]));
-            if (i == j)
-                c.a[i][i].im = 0;
+        const complex64 *column = c.column[p % 2], *row = c.row[p % 2];
+        const double by_pivot = reciprocal(limited(column[p].re, least));
+        const complex64 inverse = j == p ? complex64{1, 0} : row[j], down = conj(column[j]);
+        const complex64 across = j <= p ? inverse : down;
+#pragma unroll
+        for (uint32_t r = 0; r < ROWS; r++) {
+            const uint32_t i = warp() + r * WARPS;
+            complex64 product = {0, 0};
+            add_product(product, column[i], across);
+            const complex64 before = j == p ? complex64{0, 0} : own[r];
+            const complex64 after = {fma(-by_pivot, product.re, before.re),
+                                     fma(-by_pivot, product.im, before.im)};
+            own[r] = i > p && j <= i ? after : own[r];
+            if (j == p + 1)
+                c.column[(p + 1) % 2][i] = own[r];
+            if (i == p + 1)
+                c.row[(p + 1) % 2][j] = own[r];
         }
         __syncthreads();
     }
-    for (uint32_t at = threadIdx.x; at < PANEL * PANEL; at += blockDim.x) {
-        const uint32_t i = at / PANEL, j = at % PANEL;
-        const double scale = 1 / sqrt(fabs(pivot_of(c, i, least)));
-        const complex64 x = c.inverse[i][j];
+#pragma unroll
+    for (uint32_t r = 0; r < ROWS; r++) {
+        const uint32_t i = warp() + r * WARPS;
+        const double pivot = __shfl_sync(ALL_LANES, own[r].re, i);
+        const double scale = reciprocal_root(fabs(limited(pivot, least)));
+        const complex64 x = j == i ? complex64{1, 0} : own[r];
         c.inverse[i][j] = {scale * x.re, scale * x.im};
+        if (j == i)
+            c.a[i][i] = {pivot, 0};
     }
     __syncthreads();
 }
@@ -257,7 +284,7 @@ __device__ inline void finish_corner(tiles f, const corner &c, double least, dou
 
 /*
  * Factors a matrix of `rows` rows, a multiple of PANEL. f holds its diagonal blocks and the
- * elements below them. All threads call.
+ * elements below them. All threads call; they are WARPS warps.
  *
  *   sign NULL   A is definite. Its pivots are at least `least` > 0 except for rounding.
  *   sign        gets `rows` signs. A need not be definite; pivots nearer to zero than `least` < 0
@@ -265,6 +292,7 @@ __device__ inline void finish_corner(tiles f, const corner &c, double least, dou
  *   inverse     X remains on and above the diagonal of f, with zeros below the diagonal in its
  *               diagonal blocks. Otherwise f is lost.
  */
+template <uint32_t WARPS>
 __device__ inline inertia factor(tiles f, uint32_t rows, double least, double *sign, bool inverse) {
     __shared__ corner c;
     inertia result = {0, 0};
@@ -273,7 +301,7 @@ __device__ inline inertia factor(tiles f, uint32_t rows, double least, double *s
         const shares s = {first, below, below + (inverse ? first / TILE_ROWS : 0)};
         gather(f, sign, s, c);
         __syncthreads();
-        eliminate_corner(c, least);
+        eliminate_corner<WARPS>(c, least);
         if (sign)
             add_pivots(result, c, least);
         for (uint32_t t = PANEL / TILE_ROWS + warp(); t < s.count; t += warps())

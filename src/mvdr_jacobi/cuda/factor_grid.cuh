@@ -177,7 +177,8 @@ template <bool DEFINITE> struct large {
     __device__ __noinline__ void factor_corner(uint32_t j) const {
         __shared__ double sign[SQUARE];
         const tiles own = corner_at(j);
-        const inertia made = factor(own, width(j), least, DEFINITE ? nullptr : sign, true);
+        const inertia made =
+            factor<SQUARE_THREADS / WARP>(own, width(j), least, DEFINITE ? nullptr : sign, true);
         for (uint32_t at = threadIdx.x; at < PANEL * PANEL && width(j) > PANEL;
              at += SQUARE_THREADS)
             own(PANEL + at / PANEL, at % PANEL) = {0, 0};

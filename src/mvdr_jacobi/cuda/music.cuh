@@ -11,7 +11,7 @@ namespace mvdr {
 
 /* Finds which eigenvectors of the bin's matrix span the signal subspace. One thread block for each
  * bin; `shared_bytes` as view.shared_bytes. */
-__global__ void __launch_bounds__(512, 1) find_subspace(view v, size_t shared_bytes) {
+__global__ void __launch_bounds__(SOLVE_WARPS *WARP, 1) find_subspace(view v, size_t shared_bytes) {
     extern __shared__ __align__(16) unsigned char memory[];
     const uint32_t bin = blockIdx.x, m = v.order, rows = m + m % 2;
     float *info = v.info + (size_t)bin * SONAR_MVDR_INFO_FIELDS;

@@ -13,8 +13,9 @@
 namespace mvdr {
 
 constexpr uint32_t POINT_WARPS = 4, POINT_COLUMNS = 16 * POINT_WARPS;
-constexpr uint32_t POINT_GROUP = 8;        /* columns of a fragment */
-constexpr uint32_t POINT_GROUPS = 4;       /* fragments of a thread block at most */
+constexpr uint32_t POINT_GROUP = 8; /* columns of a fragment */
+constexpr uint32_t POINT_GROUPS =
+    MVDR_DEVICE_FEW_POINTS / POINT_GROUP;  /* fragments of a thread block at most */
 constexpr uint32_t POINT_PITCH = WARP + 4; /* puts two rows of a fragment on different banks */
 
 /* Grid: (groups of points, of columns), bins, parts. */
@@ -99,17 +100,18 @@ inline sonar_code project_points(const mvdr_stage *stage, const mvdr::points &p,
                    columns = blocks_for(v->columns, mvdr::POINT_COLUMNS);
     if (groups > mvdr::POINT_GROUPS)
         return project_many(stage, p, all, false, stream, err);
-    const dim3 grid(columns, (unsigned)v->spec.bins, stage->many.count);
+    const dim3 grid(columns, (unsigned)v->spec.bins, stage->points.count);
     if (groups == 1)
-        mvdr::few_points<1><<<grid, threads, 0, stream>>>(*v, p, all, stage->many);
+        mvdr::few_points<1><<<grid, threads, 0, stream>>>(*v, p, all, stage->points);
     else if (groups == 2)
-        mvdr::few_points<2><<<grid, threads, 0, stream>>>(*v, p, all, stage->many);
+        mvdr::few_points<2><<<grid, threads, 0, stream>>>(*v, p, all, stage->points);
     else
-        mvdr::few_points<mvdr::POINT_GROUPS><<<grid, threads, 0, stream>>>(*v, p, all, stage->many);
+        mvdr::few_points<mvdr::POINT_GROUPS>
+            <<<grid, threads, 0, stream>>>(*v, p, all, stage->points);
     const sonar_code code = CUDA_LAUNCHED(where, "few_points", err);
     if (code)
         return code;
-    return fold_projections_of(v, p, all, stage->many, false, stream, err);
+    return fold_projections_of(v, p, all, stage->points, false, stream, err);
 }
 
 } // namespace mvdr::host

@@ -138,8 +138,8 @@ struct solution {
         while (s.wants()) {
             const double shift = s.shift();
             assemble_panels(x, factor_of(v, bin), m, unit, -shift);
-            s.take(factor(factor_of(v, bin), padded(m), -SMALL_PIVOT * shift,
-                          v.d + (size_t)bin * v.most, false));
+            s.take(factor<SOLVE_WARPS>(factor_of(v, bin), padded(m), -SMALL_PIVOT * shift,
+                                       v.d + (size_t)bin * v.most, false));
         }
         __syncthreads();
         return noise_found(v, bin, s, unit, snapshots);
@@ -157,7 +157,7 @@ struct solution {
     __device__ void make_factor(bool diagonal) const {
         const double delta = v.bin[bin].delta * unit;
         assemble_panels(x, factor_of(v, bin), m, unit, delta);
-        factor(factor_of(v, bin), padded(m), delta, nullptr, true);
+        factor<SOLVE_WARPS>(factor_of(v, bin), padded(m), delta, nullptr, true);
         if (diagonal)
             inverse_diagonal(factor_of(v, bin), m, v.d + (size_t)bin * v.most, 0, 1);
         __syncthreads();
@@ -223,7 +223,8 @@ enum class bins_of { UNSOLVED, SOLVED };
 
 /* Writes the bins' matrices for Jacobi's method, which processes matrices of one order: scaled to a
  * trace of at most 1, with zeros after the matrix's rows. One thread block for each bin. */
-__global__ void __launch_bounds__(512, 1) assemble_all(view v, complex64 *to, bins_of which) {
+__global__ void __launch_bounds__(SOLVE_WARPS *WARP, 1)
+    assemble_all(view v, complex64 *to, bins_of which) {
     const uint32_t bin = blockIdx.x;
     const bool passed = (which == bins_of::UNSOLVED && !v.unsolved[bin]) ||
                         (which == bins_of::SOLVED && !(v.bin[bin].delta > 0));
@@ -253,7 +254,8 @@ __device__ inline mvdr_route_id route_of(bool all_eigenvalues, bool on_grid, boo
 
 /* Solves a bin that has not been solved for these snapshots. One thread block for each bin. `all`:
  * all eigenvalues are needed. */
-template <bool VECTORS> __global__ void __launch_bounds__(512, 1) solve(view v, bool all) {
+template <bool VECTORS>
+__global__ void __launch_bounds__(SOLVE_WARPS *WARP, 1) solve(view v, bool all) {
     extern __shared__ __align__(16) unsigned char memory[];
     const uint32_t bin = blockIdx.x, m = v.order;
     const bool due = v.unsolved[bin] || (all && !v.bin[bin].all_known);

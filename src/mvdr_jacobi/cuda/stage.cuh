@@ -17,6 +17,7 @@
 namespace mvdr {
 
 constexpr uint32_t VECTORS = MVDR_DEVICE_VECTORS;
+constexpr uint32_t SOLVE_WARPS = 16;     /* of a block that solves a bin */
 constexpr uint32_t UNUSED = 0xffffffffu; /* in view.mirror */
 constexpr uint32_t MOST_ROUNDS = 80;     /* most counts of a bin; two searches take fewer */
 constexpr size_t ORIGIN = SIZE_MAX; /* view.middle of a part, which counts turns from the origin */

@@ -9,7 +9,7 @@ namespace mvdr::host {
 
 constexpr char where[] = "mvdr_jacobi";
 constexpr uint32_t AT_ONCE = MVDR_DEVICE_POINTS;
-constexpr unsigned SOLVE_THREADS = 512;
+constexpr unsigned SOLVE_THREADS = mvdr::SOLVE_WARPS * mvdr::WARP;
 
 /* Shared memory of a solving block. */
 struct fit {
@@ -24,13 +24,13 @@ struct mvdr_stage {
     mvdr::points grid, look; /* the stage's directions, and memory for other points: AT_ONCE of
                                 them, or a range of the near field */
     uint64_t *near_turns;    /* [range][direction][sensor] */
-    mvdr::parts few, many;   /* parts of the sensors */
-    jacobi_batch jacobi;     /* all bins; without memory if no eigenvectors are needed */
-    size_t *device_rows;     /* sensor, partner: `sensors` entries each */
-    uint32_t *mirror;        /* [sensor] on the host */
-    size_t *rows, *row_of;   /* host copy of device_rows; scratch */
-    fit solver, music;       /* shared memory of mvdr::solve and of mvdr::find_subspace */
-    uint8_t *used;           /* [sensor] of the last parameters */
+    mvdr::parts few, many, points; /* parts of the sensors */
+    jacobi_batch jacobi;           /* all bins; without memory if no eigenvectors are needed */
+    size_t *device_rows;           /* sensor, partner: `sensors` entries each */
+    uint32_t *mirror;              /* [sensor] on the host */
+    size_t *rows, *row_of;         /* host copy of device_rows; scratch */
+    fit solver, music;             /* shared memory of mvdr::solve and of mvdr::find_subspace */
+    uint8_t *used;                 /* [sensor] of the last parameters */
     uint64_t version, far_made, near_made; /* versions of the parameters and of their tables */
     bool versioned, forgotten;
     bool changed;      /* the parameters have changed: tones are searched again */

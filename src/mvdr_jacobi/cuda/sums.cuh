@@ -591,12 +591,13 @@ __device__ inline uint32_t taken_row(uint32_t i) {
     return threadIdx.x / DEPTH + i * (TILE_THREADS / DEPTH);
 }
 
-/* The thread's elements of an operand. They are read while the products of the previous ones are
- * computed. An operand finds the data of a row, reads a term of the row, and converts the term to a
- * value. */
+/* The thread's elements of an operand. An operand finds the data of a row, reads a term of the row,
+ * and converts the term to a value. While terms are multiplied, those two steps later are read and
+ * those of the next step are converted. */
 template <typename Operand> struct taken {
     typename Operand::row row[TAKEN];
     typename Operand::term term[TAKEN];
+    complex64 value[TAKEN];
 
     __device__ explicit taken(const Operand &from) {
 #pragma unroll
@@ -608,13 +609,18 @@ template <typename Operand> struct taken {
         for (uint32_t i = 0; i < TAKEN; i++)
             term[i] = from.read(row[i], min(first + taken_term(i), end - 1));
     }
-    __device__ void store(const Operand &from, uint32_t first, uint32_t end, double sign,
-                          double re[DEPTH][PITCH], double im[DEPTH][PITCH]) const {
+    __device__ void convert(const Operand &from, uint32_t first, uint32_t end) {
 #pragma unroll
         for (uint32_t i = 0; i < TAKEN; i++) {
-            const uint32_t k = taken_term(i), at = taken_row(i);
-            const complex64 x = first + k < end ? from.value(row[i], term[i]) : complex64{0, 0};
-            re[k][at] = x.re, im[k][at] = sign * x.im;
+            const complex64 x = from.value(row[i], term[i]);
+            value[i] = first + taken_term(i) < end ? x : complex64{0, 0};
+        }
+    }
+    __device__ void store(double sign, double re[DEPTH][PITCH], double im[DEPTH][PITCH]) const {
+#pragma unroll
+        for (uint32_t i = 0; i < TAKEN; i++) {
+            re[taken_term(i)][taken_row(i)] = value[i].re;
+            im[taken_term(i)][taken_row(i)] = sign * value[i].im;
         }
     }
 };
@@ -652,18 +658,24 @@ __device__ void tile_of_products(uint32_t begin, uint32_t end, const A &a, const
     fragment_c sum[4] = {};
     taken<A> left(a);
     taken<B> right(b);
-    if (begin < end)
+    const auto prepare =
+        [&](uint32_t first) { /* converts the terms read, and reads the next */
+                              left.convert(a, first, end), right.convert(b, first, end);
+                              left.read(a, first + DEPTH, end), right.read(b, first + DEPTH, end);
+        };
+    const auto share = [&](tile_memory &to) {
+        left.store(-1, to.a_re, to.a_im), right.store(1, to.b_re, to.b_im);
+    };
+    if (begin < end) {
         left.read(a, begin, end), right.read(b, begin, end);
+        prepare(begin);
+        share(memory[0]);
+    }
     for (uint32_t first = begin, side = 0; first < end; first += DEPTH, side ^= 1) {
-        tile_memory &own = memory[side]; /* other warps may still multiply from the other one */
-        left.store(a, first, end, -1, own.a_re, own.a_im);
-        right.store(b, first, end, 1, own.b_re, own.b_im);
-        if (first + DEPTH < end) {
-            left.read(a, first + DEPTH, end);
-            right.read(b, first + DEPTH, end);
-        }
-        __syncthreads();
-        multiply_tile(own, row, column, sum);
+        __syncthreads(); /* all have stored to this side, and have read the other one */
+        prepare(first + DEPTH);
+        multiply_tile(memory[side], row, column, sum);
+        share(memory[side ^ 1]);
     }
 #pragma unroll
     for (uint32_t t = 0; t < 4; t++)
