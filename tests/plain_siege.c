@@ -812,10 +812,6 @@ static void keep_watch(struct siege *s, subscriber *reader, int frames, struct w
             }
     }
     kept->gap_s = fmax(kept->gap_s, (double)(sonar_monotonic_ns() - last_ns) * 1e-9);
-    while (receive(reader, &m, 1000)) {
-        kept->got++;
-        message_free(&m);
-    }
 }
 
 /* Losses so far, and reopened sockets. Windows and results that are dropped because computing and
@@ -878,10 +874,16 @@ static struct stand stand_of(struct siege *s) {
     return now;
 }
 
-static void judge(struct siege *s, const struct visit *v, struct stand before,
-                  const struct watch_kept *kept) {
+/* Ends the reader once it has had all windows that were published. On a busy machine the last of
+ * them come long after the last frame. */
+static void judge(struct siege *s, const struct visit *v, struct stand before, subscriber *reader,
+                  struct watch_kept *kept) {
     const struct stand now = stand_of(s);
     const double windows = now.processed - before.processed, late = now.late - before.late;
+    message m;
+    for (; kept->got < windows - late && receive(reader, &m, PATIENCE_MS); kept->got++)
+        message_free(&m);
+    unsubscribe(reader);
     printf("%s: %s: %d of %.0f windows, %.0f given up, longest gap %.2f s; %d joined, within %.2f "
            "s; %.0f connections came, at most %ld MiB\n",
            s->over, v->name, kept->got, windows, late, kept->gap_s, kept->joined, kept->join_s,
@@ -979,9 +981,10 @@ static void besiege_readers(struct siege *s, const struct visit *v, int frames, 
     if (!process_running(s->daemon))
         die(s, "the daemon is gone");
     unsubscribe(&status);
-    unsubscribe(&reader);
-    if (!stop)
-        judge(s, v, before, &kept);
+    if (stop)
+        unsubscribe(&reader);
+    else
+        judge(s, v, before, &reader, &kept);
 }
 
 static int frames_of_attack(const struct siege *s) {
@@ -1060,11 +1063,10 @@ static void trains(struct siege *s) {
         keep_watch(s, &reader, 1, &kept);
     keep_watch(s, &reader, 32, &kept);
     end_attack(&of, child);
-    unsubscribe(&reader);
     expect(!access(table, F_OK), "training under siege has ended", 0, 1);
     free(table);
     kept.gap_s = 0; /* nothing is computed while it trains */
-    judge(s, &of, before, &kept);
+    judge(s, &of, before, &reader, &kept);
 }
 
 /* A short siege stops once; a long one under every load, early and late in the attack. */
