@@ -8,6 +8,8 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <string.h>
 #include <termios.h>
 #include <time.h>
@@ -138,6 +140,32 @@ Test(nmea, checksums_are_enforced) {
     memcpy(longest + 100, "*2C", 3); /* 99 commas: 0x2c once */
     cr_expect_eq(sonar_nmea_read(longest, 103, &variation, &v), SONAR_NMEA_MALFORMED);
     cr_expect_eq(v.known, 0);
+}
+
+/* As on a ship's network: TAG blocks name the sender and number the lines. */
+Test(nmea, tag_blocks_stand_before_sentences) {
+    static const struct {
+        const char *text;
+        sonar_nmea is;
+    } of[] = {{"\\s:HE0001,n:17*3B\\$HEHDT,274.07,T*19", SONAR_NMEA_TAKEN},
+              {"\\g:1-2-3*6D\\\\s:HE0001*45\\$HEHDT,274.07,T*19", SONAR_NMEA_TAKEN},
+              {"\\s:HE0001,n:18*3B\\$HEHDT,274.07,T*19", SONAR_NMEA_CHECKSUM},
+              {"\\s:HE0001,n:17\\$HEHDT,274.07,T*19", SONAR_NMEA_CHECKSUM},
+              {"\\s:HE0001,n:17*3B\\$HEHDT,274.07,T*18", SONAR_NMEA_CHECKSUM},
+              {"\\s:HE0001,n:17*3B$HEHDT,274.07,T*19", SONAR_NMEA_MALFORMED},
+              {"\\s:HE0001,n:17*3B\\", SONAR_NMEA_MALFORMED},
+              {"\\\\$HEHDT,274.07,T*19", SONAR_NMEA_MALFORMED},
+              {"\\", SONAR_NMEA_MALFORMED},
+              {"!AIVDM,1,1,,B,177KQJ5000G?tO`K>RA1wUbN0TKH,0*5C", SONAR_NMEA_OTHER},
+              {"!AIVDM,1,1,,B,177KQJ5000G?tO`K>RA1wUbN0TKH,0*5D", SONAR_NMEA_CHECKSUM},
+              {"!HEHDT,274.07,T*19", SONAR_NMEA_OTHER}};
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        double variation = NAN;
+        sonar_nav_values v = {0};
+        cr_expect_eq(sonar_nmea_read(of[i].text, strlen(of[i].text), &variation, &v), of[i].is,
+                     "%s", of[i].text);
+        cr_expect_eq(v.known, of[i].is == SONAR_NMEA_TAKEN ? 1u << SONAR_NAV_HEADING : 0);
+    }
 }
 
 /* ---- time ------------------------------------------------------------------------------------ */
@@ -321,6 +349,9 @@ Test(nav, datagrams_hold_sentences) {
         memcpy(many + 20 * i, "$HEHDT,274.07,T*19\r\n", 20);
     sendto(fd, many, strlen(many), 0, (struct sockaddr *)&to, sizeof to);
     cr_expect(await(nav, SONAR_NAV_TAKEN, 403));
+    static const char tagged[] = "UdPbC\0\\s:HE0001,n:17*3B\\$HEHDT,274.07,T*19\r\n";
+    sendto(fd, tagged, sizeof tagged - 1, 0, (struct sockaddr *)&to, sizeof to);
+    cr_expect(await(nav, SONAR_NAV_TAKEN, 404));
     sonar_nav_read(nav, now_ns(), &now);
     cr_expect(now.fresh);
     cr_expect_float_eq(now.value[SONAR_NAV_HEADING], 274.07, 1e-6);
@@ -328,6 +359,59 @@ Test(nav, datagrams_hold_sentences) {
     cr_expect_str_eq(now.source, "nmea");
     close(fd);
     sonar_nav_destroy(nav);
+}
+
+/* Sends a heading to the group until the listener has had one. */
+static void reach_group(const char *address, int fd, const struct sockaddr *to, socklen_t bytes) {
+    static const char heading[] = "$HEHDT,274.07,T*19";
+    const sonar_nav_spec spec = {.nmea = address, .stale_after_s = 3};
+    sonar_nav *nav;
+    sonar_error err = {0};
+    cr_assert_eq(sonar_nav_create(&spec, &host, &nav, NULL), SONAR_OK);
+    const sonar_code code = sonar_nav_start(nav, &err);
+    if (code)
+        cr_skip_test("%s: no multicast here: %s", address, err.text);
+    if (sendto(fd, heading, strlen(heading), 0, to, bytes) < 0)
+        cr_skip_test("%s: no multicast here: %s", address, strerror(errno));
+    cr_expect(await(nav, SONAR_NAV_TAKEN, 1), "%s", address);
+    sonar_nav_destroy(nav);
+}
+
+Test(nav, a_group_is_joined) {
+    char address[64];
+    const int port = free_port(SOCK_DGRAM), fd = socket(AF_INET, SOCK_DGRAM, 0);
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    inet_pton(AF_INET, "239.192.0.4", &to.sin_addr);
+    snprintf(address, sizeof address, "udp://239.192.0.4:%d", port);
+    reach_group(address, fd, (struct sockaddr *)&to, sizeof to);
+    close(fd);
+}
+
+/* The name of an interface that has IPv6 and takes multicast; "": there is none. */
+static void multicast_interface(char name[IF_NAMESIZE]) {
+    const unsigned wanted = IFF_UP | IFF_MULTICAST;
+    struct ifaddrs *all = NULL;
+    *name = '\0';
+    if (getifaddrs(&all))
+        return;
+    for (const struct ifaddrs *a = all; a; a = a->ifa_next)
+        if (a->ifa_addr && a->ifa_addr->sa_family == AF_INET6 && (a->ifa_flags & wanted) == wanted)
+            snprintf(name, IF_NAMESIZE, "%s", a->ifa_name);
+    freeifaddrs(all);
+}
+
+Test(nav, a_group_is_joined_on_the_interface_of_its_scope) {
+    char address[64], name[IF_NAMESIZE];
+    const int port = free_port(SOCK_DGRAM), fd = socket(AF_INET6, SOCK_DGRAM, 0);
+    struct sockaddr_in6 to = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port)};
+    multicast_interface(name);
+    if (fd < 0 || !*name)
+        cr_skip_test("no interface with IPv6 and multicast");
+    inet_pton(AF_INET6, "ff02::5a:5a", &to.sin6_addr);
+    to.sin6_scope_id = if_nametoindex(name);
+    snprintf(address, sizeof address, "udp://[ff02::5a:5a%%%s]:%d", name, port);
+    reach_group(address, fd, (struct sockaddr *)&to, sizeof to);
+    close(fd);
 }
 
 /* ---- a serial line: a pseudo-terminal, the instrument at its other end ----------------------- */

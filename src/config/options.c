@@ -551,7 +551,8 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
     [OPT_NAV_NMEA] = {"navigation.nmea", AT(navigation_nmea), TEXT(255),
                       .computed = "not set: no input",
                       .help = "NMEA 0183 of own ship: udp://ADDRESS:PORT, at which datagrams "
-                              "arrive, or the path of a serial line (docs/navigation.md)."},
+                              "arrive (a multicast group is joined), or the path of a serial line "
+                              "(docs/navigation.md)."},
     [OPT_NAV_BAUD] = {"navigation.baud", CHOICE("4800", "9600", "19200", "38400", "115200"),
                       .fallback = "4800", .help = "Speed of the serial line."},
     [OPT_NAV_ENDPOINT] = {"navigation.endpoint", AT(navigation_endpoint),

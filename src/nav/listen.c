@@ -100,17 +100,26 @@ void sonar_nav_take_bytes(sonar_nav *nav, const char *bytes, size_t n) {
     }
 }
 
+/* A ship's network puts a header before the sentences (IEC 61162-450). The last sentence may lack
+ * its line end. */
+static void take_datagram(sonar_nav *nav, const char *bytes, size_t n) {
+    static const char header[] = "UdPbC"; /* with its zero */
+    const size_t before =
+        n >= sizeof header && !memcmp(bytes, header, sizeof header) ? sizeof header : 0;
+    nav->line_bytes = 0;
+    sonar_nav_take_bytes(nav, bytes + before, n - before);
+    sonar_nav_take_bytes(nav, "\n", 1);
+}
+
 static void read_nmea(sonar_nav *nav) {
     char bytes[DATAGRAM_BYTES_MOST]; /* the rest of a longer datagram is dropped */
     const ssize_t n = read(nav->fd, bytes, sizeof bytes);
-    if (n > 0) {
-        if (nav->datagrams)
-            nav->line_bytes = 0;
+    if (n > 0 && nav->datagrams)
+        take_datagram(nav, bytes, (size_t)n);
+    else if (n > 0)
         sonar_nav_take_bytes(nav, bytes, (size_t)n);
-        if (nav->datagrams) /* the last sentence may lack its line end */
-            sonar_nav_take_bytes(nav, "\n", 1);
+    if (n > 0)
         return;
-    }
     if (nav->datagrams || (n < 0 && (errno == EAGAIN || errno == EINTR)))
         return;
     sonar_log(nav->host, SONAR_ERROR, nav->spec.nmea,
@@ -225,10 +234,8 @@ static sonar_code open_udp(sonar_nav *nav, sonar_error *err) {
         return sonar_fail(err, SONAR_EINVAL, nav->spec.nmea,
                           "expected an address with a port: udp://0.0.0.0:10110");
     nav->fd = socket(address.ss_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    const int one = 1;
-    const bool good = nav->fd >= 0 &&
-                      setsockopt(nav->fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) == 0 &&
-                      bind(nav->fd, (const struct sockaddr *)&address, bytes) == 0;
+    const bool good =
+        nav->fd >= 0 && sonar_udp_bind(nav->fd, (const struct sockaddr *)&address, bytes) == 0;
     nav->datagrams = true;
     return good ? SONAR_OK
                 : sonar_fail(err, SONAR_ESYS, nav->spec.nmea, "cannot listen: %s", strerror(errno));

@@ -26,9 +26,9 @@ static int hex(char c) {
                                   : -1;
 }
 
-/* $...*hh: exclusive-or of all bytes between. */
+/* Any byte, then ...*hh: the exclusive-or of all bytes between. */
 static sonar_nmea check(const char *s, size_t bytes) {
-    if (bytes < 9 || bytes > SONAR_NMEA_BYTES_MOST || s[0] != '$')
+    if (bytes < 4)
         return SONAR_NMEA_MALFORMED;
     for (size_t i = 0; i < bytes; i++)
         if (s[i] < ' ' || s[i] > '~')
@@ -40,6 +40,29 @@ static sonar_nmea check(const char *s, size_t bytes) {
         sum ^= s[i];
     return sum == hex(s[bytes - 2]) * 16 + hex(s[bytes - 1]) ? SONAR_NMEA_TAKEN
                                                              : SONAR_NMEA_CHECKSUM;
+}
+
+/* Steps over the TAG blocks before a sentence, \...*hh\ each (NMEA 0183 from 4.0 on, IEC
+ * 61162-450). */
+static sonar_nmea skip_tags(const char **s, size_t *bytes) {
+    while (*bytes && **s == '\\') {
+        const char *end = memchr(*s + 1, '\\', *bytes - 1);
+        const size_t length = end ? (size_t)(end - *s) : 0;
+        const sonar_nmea good = check(*s, length);
+        if (good != SONAR_NMEA_TAKEN)
+            return good;
+        *s += length + 1;
+        *bytes -= length + 1;
+    }
+    return SONAR_NMEA_TAKEN;
+}
+
+/* $...*hh, and !...*hh of sentences with other contents, which are not read. */
+static sonar_nmea check_sentence(const char *s, size_t bytes) {
+    if (bytes < 9 || bytes > SONAR_NMEA_BYTES_MOST || (s[0] != '$' && s[0] != '!'))
+        return SONAR_NMEA_MALFORMED;
+    const sonar_nmea good = check(s, bytes);
+    return good == SONAR_NMEA_TAKEN && s[0] == '!' ? SONAR_NMEA_OTHER : good;
 }
 
 static bool split(const char *s, size_t bytes, fields *f) {
@@ -184,7 +207,9 @@ static const struct {
 sonar_nmea sonar_nmea_read(const char *sentence, size_t bytes, double *variation_deg,
                            sonar_nav_values *to) {
     fields f;
-    const sonar_nmea good = check(sentence, bytes);
+    sonar_nmea good = skip_tags(&sentence, &bytes);
+    if (good == SONAR_NMEA_TAKEN)
+        good = check_sentence(sentence, bytes);
     if (good != SONAR_NMEA_TAKEN)
         return good;
     if (!split(sentence, bytes, &f))

@@ -15,9 +15,10 @@ typedef enum sonar_nmea {
 
 enum { SONAR_NMEA_BYTES_MOST = 120 }; /* the standard allows 82; proprietary sentences are longer */
 
-/* Reads one sentence, without its line end, of any talker: HDT, THS, HDG, RMC, VTG, VHW, GGA, and
- * stores its values in `to`. *variation_deg is the magnetic variation, NaN while unknown. RMC and
- * HDG set it; an HDG without a variation uses the last one. */
+/* Reads one sentence, without its line end, with or without TAG blocks before it, of any talker:
+ * HDT, THS, HDG, RMC, VTG, VHW, GGA, and stores its values in `to`. *variation_deg is the magnetic
+ * variation, NaN while unknown. RMC and HDG set it; an HDG without a variation uses the last one.
+ */
 sonar_nmea sonar_nmea_read(const char *sentence, size_t bytes, double *variation_deg,
                            sonar_nav_values *to);
 

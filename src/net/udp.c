@@ -2,6 +2,7 @@
 #include "net/udp.h"
 
 #include <netdb.h>
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,4 +42,28 @@ bool sonar_udp_read(const char *text, struct sockaddr_storage *address, socklen_
     *bytes = found->ai_addrlen;
     freeaddrinfo(found);
     return true;
+}
+
+/* 0 for an address of no group. */
+static int join(int fd, const struct sockaddr *address) {
+    if (address->sa_family == AF_INET6) {
+        const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)(const void *)address;
+        const struct ipv6_mreq group = {.ipv6mr_multiaddr = v6->sin6_addr,
+                                        .ipv6mr_interface = v6->sin6_scope_id};
+        return IN6_IS_ADDR_MULTICAST(&v6->sin6_addr)
+                   ? setsockopt(fd, IPPROTO_IPV6, IPV6_JOIN_GROUP, &group, sizeof group)
+                   : 0;
+    }
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *)(const void *)address;
+    const struct ip_mreq group = {.imr_multiaddr = v4->sin_addr};
+    return IN_MULTICAST(ntohl(v4->sin_addr.s_addr))
+               ? setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &group, sizeof group)
+               : 0;
+}
+
+int sonar_udp_bind(int fd, const struct sockaddr *address, socklen_t bytes) {
+    const int on = 1;
+    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) || bind(fd, address, bytes))
+        return -1;
+    return join(fd, address);
 }

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "core/core.h"
+#include "net/udp.h"
 #include "sound.h"
 
 enum { WAIT_MS = 200, RETRY_MS = 1000, PIECE_MOST = 65536 };
@@ -112,17 +113,10 @@ static int bind_reused(int fd, const struct sockaddr *address, socklen_t length)
     return bind(fd, address, length);
 }
 
-/* A group is joined on the interface that routes to it. */
 static int bind_datagrams(int fd, const struct sockaddr *address, socklen_t length) {
-    const struct sockaddr_in *v4 = (const struct sockaddr_in *)(const void *)address;
     const int room = 4 << 20;
     setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof room);
-    if (bind_reused(fd, address, length))
-        return -1;
-    if (address->sa_family != AF_INET || !IN_MULTICAST(ntohl(v4->sin_addr.s_addr)))
-        return 0;
-    const struct ip_mreq group = {.imr_multiaddr = v4->sin_addr};
-    return setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &group, sizeof group);
+    return sonar_udp_bind(fd, address, length);
 }
 
 static sonar_code listen_at(source *s, int type, sonar_error *err) {
