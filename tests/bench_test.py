@@ -16,10 +16,11 @@ import time
 
 source, binaries = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
 maker = source / "scripts" / "bench-page"
+HANG_S = 600
 
 
 def run(*arguments, ok=True):
-    done = subprocess.run([str(a) for a in arguments], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([str(a) for a in arguments], capture_output=True, text=True, timeout=HANG_S)
     assert (done.returncode == 0) == ok, (arguments, done.returncode, done.stderr)
     return done
 
@@ -165,7 +166,7 @@ def ingest():
     before = set(pathlib.Path("/tmp").iterdir())
     process = subprocess.Popen([binaries / "sonar-bench", "--ingest=2048", "--min-time", "0"], text=True,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    text, errors = process.communicate(timeout=120)
+    text, errors = process.communicate(timeout=HANG_S)
     assert process.returncode == 0 and not errors, errors
     rows = [line.split() for line in text.splitlines()[2:]]
     assert [(r[1], r[2]) for r in rows] == [(layout, threads) for layout in ("channel-major", "interleaved")
@@ -219,13 +220,13 @@ def ranks():
     if not shutil.which("mpirun") or not (binaries.parent / "lib" / "libsonar-bench-mpi.so").exists():
         print("ranks: skipped: there is no mpirun, or no MPI plugin was built")
         return
-    done = subprocess.run([program, "ranks", "--json", "/no/such"], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([program, "ranks", "--json", "/no/such"], capture_output=True, text=True, timeout=HANG_S)
     assert done.returncode == 2 and "/no/such" in done.stderr, done
     lost_report(program)
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder) / "ranks.json"
         done = subprocess.run(["mpirun", "--oversubscribe", "-n", "2", program, "ranks", "--json", file,
-                               *map(str, FEW)], capture_output=True, text=True, timeout=120,
+                               *map(str, FEW)], capture_output=True, text=True, timeout=HANG_S,
                               env=os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1",
                                                 "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
         assert done.returncode == 0, (done.returncode, done.stdout, done.stderr)
@@ -369,7 +370,7 @@ def compared(old, new, *arguments):
             (side / "bin" / "sonar-bench").chmod(0o755)
             (side / "reports.json").write_text(json.dumps(reports))
         done = subprocess.run([source / "scripts" / "compare", *sides, "--only", "stages", "--only", "latency",
-                               *arguments], capture_output=True, text=True, timeout=60)
+                               *arguments], capture_output=True, text=True, timeout=HANG_S)
         return done.returncode, done.stdout, done.stderr, (pathlib.Path(folder) / "order").read_text().splitlines()
 
 

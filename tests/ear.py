@@ -16,7 +16,7 @@ except ImportError as missing:
     sys.exit(77)
 
 binaries = pathlib.Path(sys.argv[1]).resolve()
-SECOND, PATIENCE_S = 10**9, 60
+SECOND, PATIENCE_S = 10**9, 240
 DTYPES = {1: "<i2", 3: "<i4", 4: "<f4"}
 
 Frame = collections.namedtuple("Frame", "epoch first index utc_ns rate data")  # first: channel; data[sample][channel]

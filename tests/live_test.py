@@ -82,7 +82,7 @@ class Live:
         return self.wait_for_child("sonard")
 
     def end(self, *codes):
-        text = self.text + self.process.communicate(timeout=120)[0]
+        text = self.text + self.process.communicate(timeout=600)[0]
         assert self.process.returncode in codes, (codes, self.process.returncode, text)
         alive = [pid for pid, born in self.seen.items() if start_of(pid) == born]
         assert not alive, (alive, text)
@@ -304,7 +304,7 @@ def refusals():
         earlier = pathlib.Path(folder) / "live.json"
         earlier.write_text("of an earlier run")
         refused = subprocess.run([binaries / "sonar-bench", "live", "--json", earlier, *SMALL, "--set",
-                                  "dft.hop=no"], capture_output=True, timeout=60)
+                                  "dft.hop=no"], capture_output=True, timeout=600)
         assert refused.returncode == 2 and earlier.read_text() == "of an earlier run", refused
 
 

@@ -59,12 +59,14 @@ def listening(threads):
 
 
 def published(feed, threads):
-    """All spectra of a stream, by window, and the status of its end."""
+    """All spectra of a stream, by window, and the status once all of its frames have come."""
     windows = (SECONDS * 4000 - 1024) // 512 + 1
     with listening(threads) as (config, sub):
-        feed(config)
+        summary = config.with_name("summary.json")
+        feed(config, "--summary", summary)
+        sent = json.loads(summary.read_text())["messages"]
         spectra, status = {}, {"windows": {"processed": 0}}
-        while len(spectra) < windows or status["windows"]["processed"] < windows:
+        while len(spectra) < windows or status["windows"]["processed"] < windows or status["frames"]["received"] < sent:
             assert sub.poll(20000), f"the daemon has fallen silent after {len(spectra)} of {windows} windows"
             topic, head, body = sub.recv_multipart()
             if topic == b"status":

@@ -1003,7 +1003,8 @@ Test(config, nmea_comes_to_an_address_with_a_port_or_over_a_line) {
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         snprintf(text, sizeof text, SMALL "navigation: {nmea: \"%s\"}\n", good[i]);
         loaded l = parse_good(text);
-        cr_expect_str_eq(l.config->navigation_nmea, good[i]);
+        cr_expect_str_eq(l.config->navigation_nmea[0], good[i]);
+        cr_expect_null(l.config->navigation_nmea[1]);
         drop(&l);
     }
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -1012,6 +1013,29 @@ Test(config, nmea_comes_to_an_address_with_a_port_or_over_a_line) {
         cr_expect_eq(l.code, SONAR_EINVAL, "%s", bad[i]);
         expect(l.report, ":5:20: error: navigation.nmea: ");
         expect(l.report, "accepted: udp://ADDRESS:PORT");
+        drop(&l);
+    }
+}
+
+Test(config, nmea_of_several_sources_is_a_list) {
+    loaded l =
+        parse_good(SMALL "navigation: {nmea: [\"udp://239.192.0.3:60003\", /dev/ttyUSB0]}\n");
+    cr_expect_str_eq(l.config->navigation_nmea[0], "udp://239.192.0.3:60003");
+    cr_expect_str_eq(l.config->navigation_nmea[1], "/dev/ttyUSB0");
+    cr_expect_null(l.config->navigation_nmea[2]);
+    drop(&l);
+    static const struct {
+        const char *list, *told;
+    } bad[] = {{"[/a, /b, /c, /d, /e]", "navigation.nmea: 5 entries are too many"},
+               {"[]", "navigation.nmea: 0 entries are too few"},
+               {"[/a, /a]", "navigation.nmea: /a is given twice"},
+               {"[/a, \"udp://1.2.3.4\"]", "'udp://1.2.3.4' is neither"}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        char text[512];
+        snprintf(text, sizeof text, SMALL "navigation: {nmea: %s}\n", bad[i].list);
+        l = parse(text);
+        cr_expect_eq(l.code, SONAR_EINVAL, "%s", bad[i].list);
+        expect(l.report, bad[i].told);
         drop(&l);
     }
 }

@@ -324,7 +324,7 @@ static int64_t now_ns(void) {
 Test(nav, datagrams_hold_sentences) {
     char address[48];
     own_endpoint("udp", address);
-    const sonar_nav_spec spec = {.nmea = address, .stale_after_s = 3};
+    const sonar_nav_spec spec = {.nmea = {address}, .stale_after_s = 3};
     sonar_nav *nav;
     sonar_error err = {0};
     sonar_navigation now;
@@ -364,7 +364,7 @@ Test(nav, datagrams_hold_sentences) {
 /* Sends a heading to the group until the listener has had one. */
 static void reach_group(const char *address, int fd, const struct sockaddr *to, socklen_t bytes) {
     static const char heading[] = "$HEHDT,274.07,T*19";
-    const sonar_nav_spec spec = {.nmea = address, .stale_after_s = 3};
+    const sonar_nav_spec spec = {.nmea = {address}, .stale_after_s = 3};
     sonar_nav *nav;
     sonar_error err = {0};
     cr_assert_eq(sonar_nav_create(&spec, &host, &nav, NULL), SONAR_OK);
@@ -437,7 +437,7 @@ static void say(const instrument *i, const char *text) {
 }
 
 static sonar_nav *listen_to(const char *line, int baud) {
-    const sonar_nav_spec spec = {.nmea = line, .baud = baud, .stale_after_s = 3};
+    const sonar_nav_spec spec = {.nmea = {line}, .baud = baud, .stale_after_s = 3};
     sonar_nav *nav;
     sonar_error err = {0};
     cr_assert_eq(sonar_nav_create(&spec, &host, &nav, NULL), SONAR_OK);
@@ -517,6 +517,49 @@ Test(nav, a_serial_line_that_was_lost_is_opened_again) {
     rmdir(dir);
 }
 
+/* A gyro at a high rate on one line must not keep a lost line from being opened again. */
+Test(nav, a_lost_line_is_opened_again_beside_another_source) {
+    char address[48];
+    own_endpoint("udp", address);
+    instrument gone = plug_in();
+    char link[] = "/tmp/nav_test.XXXXXX";
+    cr_assert_not_null(mkdtemp(link));
+    char path[64];
+    snprintf(path, sizeof path, "%s/line", link);
+    cr_assert_eq(symlink(gone.line, path), 0);
+    const sonar_nav_spec spec = {.nmea = {address, path}, .baud = 4800, .stale_after_s = 3};
+    sonar_nav *nav;
+    sonar_error err = {0};
+    cr_assert_eq(sonar_nav_create(&spec, &host, &nav, NULL), SONAR_OK);
+    cr_assert_eq(sonar_nav_start(nav, &err), SONAR_OK, "%s", err.text);
+    say(&gone, "$HEHDT,274.07,T*19\r\n");
+    cr_expect(await(nav, SONAR_NAV_TAKEN, 1));
+    close(gone.fd);
+    unlink(path);
+    instrument back = plug_in();
+    cr_assert_eq(symlink(back.line, path), 0);
+    const int fd = socket(AF_INET, SOCK_DGRAM, 0);
+    struct sockaddr_in to = {.sin_family = AF_INET,
+                             .sin_port = htons((uint16_t)atoi(strrchr(address, ':') + 1))};
+    inet_pton(AF_INET, own_address(), &to.sin_addr);
+    sonar_navigation now;
+    sonar_nav_read(nav, now_ns(), &now);
+    for (int i = 0; i < 3000 && !isfinite(now.value[SONAR_NAV_COURSE]); i++) {
+        static const char gyro[] = "$HEHDT,274.07,T*19";
+        sendto(fd, gyro, strlen(gyro), 0, (struct sockaddr *)&to, sizeof to);
+        if (i % 50 == 0) /* what is written before the line is open may be lost */
+            say(&back, "$GPVTG,054.7,T,034.4,M,005.5,N,010.2,K*48\r\n");
+        usleep(20000);
+        sonar_nav_read(nav, now_ns(), &now);
+    }
+    cr_expect_float_eq(now.value[SONAR_NAV_COURSE], 54.7, 1e-6);
+    sonar_nav_destroy(nav);
+    close(fd);
+    close(back.fd);
+    unlink(path);
+    rmdir(link);
+}
+
 Test(nav, a_topic_holds_json) {
     void *context = zmq_ctx_new(), *pub = zmq_socket(context, ZMQ_XPUB);
     const int zero = 0;
@@ -566,7 +609,7 @@ Test(nav, what_cannot_be_opened_says_why) {
                                         "/dev/null",  "udp://192.0.2.77:4711", "udp://[::1:5",
                                         "udp://[]:5", "udp://127.0.0.1:0"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        const sonar_nav_spec spec = {.nmea = wrong[i], .stale_after_s = 3};
+        const sonar_nav_spec spec = {.nmea = {wrong[i]}, .stale_after_s = 3};
         sonar_nav *nav;
         sonar_error err = {0};
         cr_assert_eq(sonar_nav_create(&spec, &host, &nav, NULL), SONAR_OK);

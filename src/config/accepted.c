@@ -100,7 +100,7 @@ void sonar_option_accepted(const sonar_option *option, char *words, size_t size)
         describe_list(option, endpoint, words, size);
         return;
     case SONAR_TYPE_TEXTS:
-        describe_list(option, "a path", words, size);
+        snprintf(words, size, "%s, or a list of 1 to %zu of them", option->entry, option->most);
         return;
     case SONAR_TYPE_POSITIONS:
         snprintf(words, size,

@@ -333,7 +333,7 @@ static void check_bearings(sonar_loader *l) {
         warn(l, OPT_BEARING_REFERENCE, NULL, "%s",
              c->cbf_scan.cone ? "a vertical line has no bearings: spectra stay in its frame"
                               : "with so few directions spectra stay in the array frame");
-    else if (!c->heading_known && !c->navigation_nmea && !c->navigation_endpoint)
+    else if (!c->heading_known && !c->navigation_nmea[0] && !c->navigation_endpoint)
         warn(l, OPT_BEARING_REFERENCE, "array.heading_deg or navigation",
              "no heading is known until sonarctl sets one");
 }

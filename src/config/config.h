@@ -24,7 +24,12 @@
 #include "manifold/params.h"
 #include "net/net.h"
 
-enum { SONAR_ENDPOINTS_MOST = 64, SONAR_RANGES_MOST = 64, SONAR_CPUS_MOST = 256 };
+enum {
+    SONAR_ENDPOINTS_MOST = 64,
+    SONAR_RANGES_MOST = 64,
+    SONAR_CPUS_MOST = 256,
+    SONAR_NMEA_MOST = 4
+};
 
 typedef enum sonar_geometry_kind {
     SONAR_GEOMETRY_LINE = 0,
@@ -147,7 +152,8 @@ typedef struct sonar_config {
     sonar_security security;
 
     /* navigation */
-    char *navigation_nmea, *navigation_endpoint; /* NULL: none; at most one */
+    char *navigation_nmea[SONAR_NMEA_MOST]; /* NULL from the first unused one on */
+    char *navigation_endpoint;              /* NULL: none, as if there is NMEA */
     int navigation_baud, navigation_stale_after_ms;
     double heading_offset_deg;
     sonar_tow_model tow_model;

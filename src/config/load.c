@@ -55,7 +55,8 @@ void sonar_config_destroy(sonar_config *config) {
     sonar_scan_destroy(&config->cbf_scan);
     sonar_scan_destroy(&config->mvdr_scan);
     free(config->output_endpoint);
-    free(config->navigation_nmea);
+    for (size_t i = 0; i < SONAR_NMEA_MOST; i++)
+        free(config->navigation_nmea[i]);
     free(config->navigation_endpoint);
     free(config->control_endpoint);
     free(config->shared_memory);

@@ -534,13 +534,14 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                  "for /), then in the folder of the configuration file."},
     [OPT_ALLOW_SENDERS] =
         {"security.allow_senders", .type = SONAR_TYPE_TEXTS, .high = 4095, .least = 1, .most = 256,
-         .computed = "required for ingest over CURVE",
+         .entry = "a path", .computed = "required for ingest over CURVE",
          .help = "Public certificates of peers that may send samples, or folders with "
                  "such files, NAME.key. With ingest.socket: sub the certificates of "
                  "the digitisers that the daemon connects to, one for each endpoint "
                  "or one for all."},
     [OPT_ALLOW_READERS] = {"security.allow_readers", .type = SONAR_TYPE_TEXTS, .high = 4095,
-                           .least = 1, .most = 256, .computed = "required for output over CURVE",
+                           .least = 1, .most = 256, .entry = "a path",
+                           .computed = "required for output over CURVE",
                            .help = "Public certificates of peers that may read results, or folders "
                                    "with such files."},
     [OPT_IPC_MODE] = {"security.ipc_mode", CHOICE("0600", "0660", "0666"), .fallback = "0660",
@@ -548,7 +549,8 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                           "Rights of the ipc sockets that the daemon binds: its user, also its "
                           "group, or all users may connect. The folder's rights apply as well."},
 
-    [OPT_NAV_NMEA] = {"navigation.nmea", AT(navigation_nmea), TEXT(255),
+    [OPT_NAV_NMEA] = {"navigation.nmea", .type = SONAR_TYPE_TEXTS, .high = 255, .least = 1,
+                      .most = SONAR_NMEA_MOST, .entry = "udp://ADDRESS:PORT or a path",
                       .computed = "not set: no input",
                       .help = "NMEA 0183 of own ship: udp://ADDRESS:PORT, at which datagrams "
                               "arrive (a multicast group is joined), or the path of a serial line "

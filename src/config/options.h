@@ -203,6 +203,7 @@ typedef struct sonar_option {
                      may also be one of these words, the negative index */
     const char *word;   /* a list may be replaced by this word */
     bool scalar;        /* a list may be replaced by one number, which applies to all */
+    const char *entry;  /* what an entry of a list of texts is; one may stand for a list of one */
     size_t least, most; /* number of entries of a list */
     bool required;      /* required if its group is in the file */
     bool grouped;       /* required, or set to its default, only if its group is in the file */

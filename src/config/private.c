@@ -21,6 +21,7 @@ void sonar_config_make_private(sonar_config *config) {
     config->security.curve = false;
     forget(&config->shared_memory);
     forget(&config->metrics_listen);
-    forget(&config->navigation_nmea);
+    for (size_t i = 0; i < SONAR_NMEA_MOST; i++)
+        forget(&config->navigation_nmea[i]);
     forget(&config->navigation_endpoint);
 }

@@ -305,7 +305,7 @@ static bool read_list(const reader *r, const sonar_node *node) {
         v->word = true;
         return true;
     }
-    if (node->kind != SONAR_SEQUENCE && !(single && o->scalar))
+    if (node->kind != SONAR_SEQUENCE && !(single && (o->scalar || o->entry)))
         return reject(r, node, "expected a list, not %s", kind_name(node));
     const size_t count = single ? 1 : node->count;
     if (count < o->least || count > o->most)

@@ -79,19 +79,28 @@ static void resolve_shared_memory(sonar_loader *l) {
 
 /* Whether a serial line exists is checked at the start and not here, because adapters are plugged
  * in and out. */
-static void check_nmea(sonar_loader *l) {
+static void resolve_nmea(sonar_loader *l) {
     struct sockaddr_storage unused;
     socklen_t bytes;
-    const char *text = have(l, OPT_NAV_NMEA) ? value(l, OPT_NAV_NMEA)->text : "/";
-    if (*text != '/' && !sonar_udp_read(text, &unused, &bytes))
-        fail(l, OPT_NAV_NMEA,
-             "udp://ADDRESS:PORT with numbers, or the path of a serial line from / on",
-             "'%s' is neither an address with a port nor a path", text);
+    const sonar_value *v = value(l, OPT_NAV_NMEA);
+    for (size_t i = 0; have(l, OPT_NAV_NMEA) && i < v->count; i++) {
+        const char *text = v->texts[i];
+        if (*text != '/' && !sonar_udp_read(text, &unused, &bytes))
+            fail(l, OPT_NAV_NMEA,
+                 "udp://ADDRESS:PORT with numbers, or the path of a serial line from / on",
+                 "'%s' is neither an address with a port nor a path", text);
+        for (size_t j = 0; j < i; j++)
+            if (!strcmp(text, v->texts[j]))
+                fail(l, OPT_NAV_NMEA, NULL, "%s is given twice", text);
+        free(l->config->navigation_nmea[i]);
+        if (!(l->config->navigation_nmea[i] = strdup(text)))
+            no_memory(l);
+    }
 }
 
 static void resolve_navigation(sonar_loader *l) {
     static const char *const local[] = {IPC, "tcp://127.", "tcp://[::1]", "tcp://localhost:"};
-    check_nmea(l);
+    resolve_nmea(l);
     l->config->navigation_baud = atoi(
         sonar_options[OPT_NAV_BAUD].choices[have(l, OPT_NAV_BAUD) ? whole(l, OPT_NAV_BAUD) : 0]);
     if (!have(l, OPT_NAV_ENDPOINT))

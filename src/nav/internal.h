@@ -27,6 +27,16 @@ struct ship {
     sonar_path path;
 };
 
+/* A source of NMEA sentences. The thread's. */
+struct nmea_source {
+    const char *where;
+    int fd; /* -1: a serial line that was lost */
+    bool datagrams;
+    char line[256]; /* of a serial line, received so far */
+    size_t line_bytes;
+    int64_t tried_ns; /* to open a line again, by the monotonic clock */
+};
+
 struct sonar_nav {
     sonar_nav_spec spec;
     const sonar_host *host;
@@ -46,16 +56,15 @@ struct sonar_nav {
     pthread_t thread;
     bool started;
     atomic_bool stopping;
-    int fd, wake; /* sockets of NMEA and of the request to stop */
-    bool datagrams;
+    struct nmea_source nmea[SONAR_NAV_NMEA_MOST];
+    size_t sources; /* of NMEA, that were opened */
+    int wake;       /* request to stop */
     void *socket;
     double variation_deg;
-    char line[256]; /* of a serial line, received so far */
-    size_t line_bytes;
 };
 
 /* listen.c: reads NMEA received in arbitrary pieces. The thread. */
-void sonar_nav_take_bytes(sonar_nav *nav, const char *bytes, size_t n);
+void sonar_nav_take_bytes(sonar_nav *nav, struct nmea_source *from, const char *bytes, size_t n);
 /* tow.c: the ship goes on to utc_ns. heading_deg: NaN if the values have none. Under the lock. */
 void sonar_nav_sail(sonar_nav *nav, const sonar_nav_values *values, double heading_deg,
                     int64_t utc_ns, bool held);

@@ -40,36 +40,40 @@ static speed_t speed_of(int baud) {
                             : B4800;
 }
 
-static void close_line(sonar_nav *nav) {
-    if (nav->fd >= 0)
-        close(nav->fd);
-    nav->fd = -1;
+static void close_source(struct nmea_source *s) {
+    if (s->fd >= 0)
+        close(s->fd);
+    s->fd = -1;
 }
 
 /* Raw, 8N1, as in IEC 61162-1 and -2. */
-static sonar_code open_serial(sonar_nav *nav, sonar_error *err) {
+static sonar_code open_serial(struct nmea_source *s, int baud, sonar_error *err) {
     struct termios line;
-    nav->line_bytes = 0;
-    nav->fd = open(nav->spec.nmea, O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
-    if (nav->fd < 0 || tcgetattr(nav->fd, &line) != 0)
-        return sonar_fail(err, SONAR_ESYS, nav->spec.nmea, "cannot be read as a serial line: %s",
+    s->line_bytes = 0;
+    s->fd = open(s->where, O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+    if (s->fd < 0 || tcgetattr(s->fd, &line) != 0)
+        return sonar_fail(err, SONAR_ESYS, s->where, "cannot be read as a serial line: %s",
                           strerror(errno));
     cfmakeraw(&line);
     line.c_cflag = (line.c_cflag & ~(tcflag_t)(CSTOPB | CRTSCTS)) | CLOCAL | CREAD;
-    cfsetispeed(&line, speed_of(nav->spec.baud));
-    cfsetospeed(&line, speed_of(nav->spec.baud));
-    if (tcsetattr(nav->fd, TCSANOW, &line) != 0)
-        return sonar_fail(err, SONAR_ESYS, nav->spec.nmea, "cannot be set up: %s", strerror(errno));
+    cfsetispeed(&line, speed_of(baud));
+    cfsetospeed(&line, speed_of(baud));
+    if (tcsetattr(s->fd, TCSANOW, &line) != 0)
+        return sonar_fail(err, SONAR_ESYS, s->where, "cannot be set up: %s", strerror(errno));
     return SONAR_OK;
 }
 
 /* Reopens the serial line after an adapter was unplugged and plugged in again. */
-static void open_again(sonar_nav *nav) {
+static void open_again(const sonar_nav *nav, struct nmea_source *s) {
+    const int64_t now_ns = sonar_monotonic_ns();
     sonar_error quiet;
-    if (open_serial(nav, &quiet) == SONAR_OK)
-        sonar_log(nav->host, SONAR_INFO, nav->spec.nmea, "the line is available again");
+    if (now_ns - s->tried_ns < (int64_t)REOPEN_MS * 1000000)
+        return;
+    s->tried_ns = now_ns;
+    if (open_serial(s, nav->spec.baud, &quiet) == SONAR_OK)
+        sonar_log(nav->host, SONAR_INFO, s->where, "the line is available again");
     else
-        close_line(nav);
+        close_source(s);
 }
 
 /* ---- NMEA ------------------------------------------------------------------------------------ */
@@ -88,44 +92,44 @@ static void take_sentence(sonar_nav *nav, const char *text, size_t bytes) {
 }
 
 /* Bytes of a stream; a line longer than the buffer is one malformed sentence. */
-void sonar_nav_take_bytes(sonar_nav *nav, const char *bytes, size_t n) {
+void sonar_nav_take_bytes(sonar_nav *nav, struct nmea_source *s, const char *bytes, size_t n) {
     for (size_t i = 0; i < n; i++) {
         const bool end = bytes[i] == '\n' || bytes[i] == '\r';
-        if (end && nav->line_bytes)
-            take_sentence(nav, nav->line, nav->line_bytes);
+        if (end && s->line_bytes)
+            take_sentence(nav, s->line, s->line_bytes);
         if (end)
-            nav->line_bytes = 0;
-        else if (nav->line_bytes < sizeof nav->line)
-            nav->line[nav->line_bytes++] = bytes[i];
+            s->line_bytes = 0;
+        else if (s->line_bytes < sizeof s->line)
+            s->line[s->line_bytes++] = bytes[i];
     }
 }
 
 /* A ship's network puts a header before the sentences (IEC 61162-450). The last sentence may lack
  * its line end. */
-static void take_datagram(sonar_nav *nav, const char *bytes, size_t n) {
+static void take_datagram(sonar_nav *nav, struct nmea_source *s, const char *bytes, size_t n) {
     static const char header[] = "UdPbC"; /* with its zero */
     const size_t before =
         n >= sizeof header && !memcmp(bytes, header, sizeof header) ? sizeof header : 0;
-    nav->line_bytes = 0;
-    sonar_nav_take_bytes(nav, bytes + before, n - before);
-    sonar_nav_take_bytes(nav, "\n", 1);
+    s->line_bytes = 0;
+    sonar_nav_take_bytes(nav, s, bytes + before, n - before);
+    sonar_nav_take_bytes(nav, s, "\n", 1);
 }
 
-static void read_nmea(sonar_nav *nav) {
+static void read_nmea(sonar_nav *nav, struct nmea_source *s) {
     char bytes[DATAGRAM_BYTES_MOST]; /* the rest of a longer datagram is dropped */
-    const ssize_t n = read(nav->fd, bytes, sizeof bytes);
-    if (n > 0 && nav->datagrams)
-        take_datagram(nav, bytes, (size_t)n);
+    const ssize_t n = read(s->fd, bytes, sizeof bytes);
+    if (n > 0 && s->datagrams)
+        take_datagram(nav, s, bytes, (size_t)n);
     else if (n > 0)
-        sonar_nav_take_bytes(nav, bytes, (size_t)n);
+        sonar_nav_take_bytes(nav, s, bytes, (size_t)n);
     if (n > 0)
         return;
-    if (nav->datagrams || (n < 0 && (errno == EAGAIN || errno == EINTR)))
+    if (s->datagrams || (n < 0 && (errno == EAGAIN || errno == EINTR)))
         return;
-    sonar_log(nav->host, SONAR_ERROR, nav->spec.nmea,
+    sonar_log(nav->host, SONAR_ERROR, s->where,
               "cannot be read any more: %s; it is reopened as soon as it is available",
               n ? strerror(errno) : "the line was closed");
-    close_line(nav);
+    close_source(s);
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
@@ -202,21 +206,24 @@ static void read_message(sonar_nav *nav) {
 static void *listen_thread(void *arg) {
     sonar_nav *nav = arg;
     while (!atomic_load(&nav->stopping)) {
-        zmq_pollitem_t items[3] = {{NULL, nav->wake, ZMQ_POLLIN, 0}};
-        int n = 1, nmea = 0, json = 0;
-        if (nav->fd >= 0)
-            items[nmea = n++] = (zmq_pollitem_t){NULL, nav->fd, ZMQ_POLLIN, 0};
-        if (nav->socket)
-            items[json = n++] = (zmq_pollitem_t){nav->socket, 0, ZMQ_POLLIN, 0};
-        const bool lost = nav->spec.nmea && nav->fd < 0;
-        const int ready = zmq_poll(items, n, lost ? REOPEN_MS : -1);
+        /* the request to stop, the topic, and NMEA; a descriptor of -1 is passed over */
+        zmq_pollitem_t items[2 + SONAR_NAV_NMEA_MOST] = {{NULL, nav->wake, ZMQ_POLLIN, 0},
+                                                         {nav->socket, -1, ZMQ_POLLIN, 0}},
+                                 *nmea = items + 2;
+        bool lost = false;
+        for (size_t i = 0; i < nav->sources; i++) {
+            nmea[i] = (zmq_pollitem_t){NULL, nav->nmea[i].fd, ZMQ_POLLIN, 0};
+            lost = lost || nav->nmea[i].fd < 0;
+        }
+        const int ready = zmq_poll(items, 2 + (int)nav->sources, lost ? REOPEN_MS : -1);
         if (ready < 0 && zmq_errno() != EINTR)
             break;
-        if (lost && ready == 0)
-            open_again(nav);
-        if (nmea && items[nmea].revents)
-            read_nmea(nav);
-        if (json && items[json].revents)
+        for (size_t i = 0; i < nav->sources; i++)
+            if (nmea[i].revents)
+                read_nmea(nav, &nav->nmea[i]);
+            else if (nav->nmea[i].fd < 0)
+                open_again(nav, &nav->nmea[i]);
+        if (items[1].revents)
             read_message(nav);
     }
     if (nav->socket)
@@ -227,18 +234,28 @@ static void *listen_thread(void *arg) {
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-static sonar_code open_udp(sonar_nav *nav, sonar_error *err) {
+static sonar_code open_udp(struct nmea_source *s, sonar_error *err) {
     struct sockaddr_storage address;
     socklen_t bytes;
-    if (!sonar_udp_read(nav->spec.nmea, &address, &bytes))
-        return sonar_fail(err, SONAR_EINVAL, nav->spec.nmea,
+    s->datagrams = true;
+    if (!sonar_udp_read(s->where, &address, &bytes))
+        return sonar_fail(err, SONAR_EINVAL, s->where,
                           "expected an address with a port: udp://0.0.0.0:10110");
-    nav->fd = socket(address.ss_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    const bool good =
-        nav->fd >= 0 && sonar_udp_bind(nav->fd, (const struct sockaddr *)&address, bytes) == 0;
-    nav->datagrams = true;
-    return good ? SONAR_OK
-                : sonar_fail(err, SONAR_ESYS, nav->spec.nmea, "cannot listen: %s", strerror(errno));
+    s->fd = socket(address.ss_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    return s->fd >= 0 && sonar_udp_bind(s->fd, (const struct sockaddr *)&address, bytes) == 0
+               ? SONAR_OK
+               : sonar_fail(err, SONAR_ESYS, s->where, "cannot listen: %s", strerror(errno));
+}
+
+static sonar_code open_nmea(sonar_nav *nav, sonar_error *err) {
+    sonar_code code = SONAR_OK;
+    for (size_t i = 0; i < SONAR_NAV_NMEA_MOST && nav->spec.nmea[i] && !code; i++) {
+        struct nmea_source *s = &nav->nmea[nav->sources++];
+        *s = (struct nmea_source){.where = nav->spec.nmea[i], .fd = -1};
+        code =
+            strncmp(s->where, "udp://", 6) ? open_serial(s, nav->spec.baud, err) : open_udp(s, err);
+    }
+    return code;
 }
 
 static sonar_code open_topic(sonar_nav *nav, sonar_error *err) {
@@ -256,13 +273,12 @@ static sonar_code open_topic(sonar_nav *nav, sonar_error *err) {
 sonar_code sonar_nav_start(sonar_nav *nav, sonar_error *err) {
     sonar_code code = SONAR_OK;
     nav->variation_deg = NAN;
-    if (!nav->spec.nmea && !nav->spec.endpoint)
+    if (!nav->spec.nmea[0] && !nav->spec.endpoint)
         return SONAR_OK;
     nav->wake = sonar_wake_create();
     if (nav->wake < 0)
         return sonar_fail(err, SONAR_ESYS, "navigation", "eventfd: %s", strerror(errno));
-    if (nav->spec.nmea)
-        code = strncmp(nav->spec.nmea, "udp://", 6) ? open_serial(nav, err) : open_udp(nav, err);
+    code = open_nmea(nav, err);
     if (!code && nav->spec.endpoint)
         code = open_topic(nav, err);
     if (!code)
@@ -282,7 +298,8 @@ void sonar_nav_stop(sonar_nav *nav) {
     if (nav->socket)
         zmq_close(nav->socket);
     nav->socket = NULL;
-    close_line(nav);
+    for (; nav->sources; nav->sources--)
+        close_source(&nav->nmea[nav->sources - 1]);
     if (nav->wake >= 0)
         close(nav->wake);
     nav->wake = -1;

@@ -148,7 +148,7 @@ bool sonar_nav_heading(sonar_nav *nav, int64_t utc_ns, double *heading_deg, bool
         if (begun & 1)
             continue;
         const bool found = find(nav, utc_ns, heading_deg);
-        *asked = nav->spec.nmea || nav->spec.endpoint || atomic_load(&nav->count);
+        *asked = nav->spec.nmea[0] || nav->spec.endpoint || atomic_load(&nav->count);
         if (atomic_load(&nav->changes) == begun)
             return found;
     }
@@ -184,7 +184,7 @@ sonar_code sonar_nav_create(const sonar_nav_spec *spec, const sonar_host *host, 
         return sonar_fail(err, SONAR_ENOMEM, "navigation", "no memory");
     nav->spec = *spec;
     nav->host = host;
-    nav->fd = nav->wake = -1;
+    nav->wake = -1;
     pthread_mutex_init(&nav->lock, NULL);
     if (!(spec->tow_reach_m > 0))
         return SONAR_OK;

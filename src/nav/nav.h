@@ -17,9 +17,12 @@ typedef struct sonar_nav_values {
     double value[SONAR_NAV_QUANTITIES];
 } sonar_nav_values;
 
+enum { SONAR_NAV_NMEA_MOST = 4 };
+
 typedef struct sonar_nav_spec {
     void *zmq_context;
-    const char *nmea;     /* udp://ADDRESS:PORT or a serial line's path; NULL: none */
+    /* udp://ADDRESS:PORT or a serial line's path each; NULL from the first unused one on */
+    const char *nmea[SONAR_NAV_NMEA_MOST];
     int baud;             /* of a serial line */
     const char *endpoint; /* of a publisher, NULL: none */
     double stale_after_s;
@@ -29,7 +32,7 @@ typedef struct sonar_nav_spec {
 
 typedef struct sonar_nav sonar_nav;
 
-/* Borrows endpoint and nmea until destroy. */
+/* Borrows all texts until destroy. */
 sonar_code sonar_nav_create(const sonar_nav_spec *spec, const sonar_host *host, sonar_nav **nav,
                             sonar_error *err);
 /* Opens the sources and starts the thread; SONAR_ESYS with the place in `where`. */

@@ -141,12 +141,14 @@ static sonar_code make_version(sonar_pipeline *p, sonar_error *err) {
 
 static sonar_code make_nav(sonar_pipeline *p, sonar_error *err) {
     const sonar_config *c = p->config;
-    const sonar_nav_spec spec = {.zmq_context = p->zmq,
-                                 .nmea = sonar_is_root(p) ? c->navigation_nmea : NULL,
-                                 .baud = c->navigation_baud,
-                                 .endpoint = sonar_is_root(p) ? c->navigation_endpoint : NULL,
-                                 .stale_after_s = c->navigation_stale_after_ms * 1e-3,
-                                 .tow_reach_m = sonar_tow_reach(p->whole)};
+    sonar_nav_spec spec = {.zmq_context = p->zmq,
+                           .baud = c->navigation_baud,
+                           .endpoint = sonar_is_root(p) ? c->navigation_endpoint : NULL,
+                           .stale_after_s = c->navigation_stale_after_ms * 1e-3,
+                           .tow_reach_m = sonar_tow_reach(p->whole)};
+    _Static_assert((int)SONAR_NMEA_MOST <= (int)SONAR_NAV_NMEA_MOST, "all that are configured");
+    for (size_t i = 0; i < SONAR_NMEA_MOST && sonar_is_root(p); i++)
+        spec.nmea[i] = c->navigation_nmea[i];
     const sonar_code code = sonar_nav_create(&spec, &p->host, &p->nav, err);
     return code ? code : sonar_tow_create(p, err);
 }

@@ -64,7 +64,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         int64_t utc_ns = 0;
         memcpy(&utc_ns, text, sonar_min_size(bytes, sizeof utc_ns));
         if (data[0] % 8 < 3)
-            sonar_nav_take_bytes(nav, text, bytes);
+            sonar_nav_take_bytes(nav, &nav->nmea[0], text, bytes);
         else if (data[0] % 8 < 6)
             tell(nav, text, bytes, data[0] & 8);
         else if (data[0] % 8 == 6)

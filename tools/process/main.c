@@ -160,7 +160,7 @@ static void name_folder(run *r) {
 /* What is a daemon's own is left out. Plugins are looked for where a daemon looks. */
 static void make_private(sonar_config *c) {
     char dir[PATH_MAX];
-    if (c->navigation_nmea || c->navigation_endpoint)
+    if (c->navigation_nmea[0] || c->navigation_endpoint)
         fprintf(stderr,
                 "%s: navigation is not in the recording: bearings are in the array's frame "
                 "unless array.heading_deg is given\n",
