@@ -224,8 +224,8 @@ struct small_column {
     }
 };
 
-/* As tridiagonalise, for at most SMALL_ROWS rows and as many threads as the matrix has elements in
- * registers: a step waits for two barriers, and reads only vectors from shared memory. */
+/* As tridiagonalise, for at most SMALL_ROWS rows, by SMALL_WARPS warps that hold the matrix in
+ * registers. A step waits for two barriers, and reads only vectors from shared memory. */
 __device__ inline void tridiagonalise_small(matrix a, uint32_t m, double *diagonal,
                                             double *beside2) {
     __shared__ small_step step;
@@ -272,8 +272,8 @@ __device__ inline void tridiagonalise_small(matrix a, uint32_t m, double *diagon
 
 /* ---- bisection ------------------------------------------------------------------------------- */
 
-/* A row of the tridiagonal matrix: its element on the diagonal, and the square of the one before
- * that. */
+/* A row of the tridiagonal matrix: its element on the diagonal, and the square of the element
+ * before it. */
 struct alignas(16) tridiagonal_row {
     double diagonal, before2;
 };
@@ -282,8 +282,8 @@ constexpr uint32_t STURM_ROWS = 8;   /* rows between two tests of the range */
 constexpr uint32_t STURM_POINTS = 2; /* points of a thread, which share the loads of the rows */
 
 /* Writes the rows for count_below, up to a multiple of STURM_ROWS. The rows added have no
- * eigenvalue below any x <= 1. Elements beside the diagonal that are rounding errors of rounding
- * errors are limited from below, so that two minors in sequence are never zero. */
+ * eigenvalue below any x <= 1. The squares beside the diagonal are at least LEAST_COLUMN2, so that
+ * two minors in sequence are never zero. */
 __device__ inline void write_rows(const double *diagonal, const double *beside2, uint32_t m,
                                   tridiagonal_row *row) {
     for (uint32_t i = threadIdx.x; i < (m + STURM_ROWS - 1) / STURM_ROWS * STURM_ROWS;
