@@ -16,7 +16,7 @@ except ImportError as missing:
     sys.exit(77)
 
 binaries = pathlib.Path(sys.argv[1]).resolve()
-SECOND, PATIENCE_S = 10**9, 240
+SECOND, PATIENCE_S = 10**9, 120
 DTYPES = {1: "<i2", 3: "<i4", 4: "<f4"}
 
 Frame = collections.namedtuple("Frame", "epoch first index utc_ns rate data")  # first: channel; data[sample][channel]
@@ -51,13 +51,14 @@ class Ear:
         self.frames.append(Frame(epoch, first, index, utc_ns, rate, data.reshape(count, channels)))
 
     def listen(self, done=lambda ear: False):
-        """Waits until done(self), or until the end."""
+        """Waits until done(self), or until the end; a hang is when no frame comes any more."""
         until = time.monotonic() + PATIENCE_S
         while not done(self):
             assert time.monotonic() < until, (self.said(), len(self.frames), self.counts())
             ended = self.tool.poll() is not None
             if self.pull.poll(50):
                 self.take()
+                until = time.monotonic() + PATIENCE_S
             elif ended:
                 break
         return self

@@ -1059,7 +1059,8 @@ static void trains(struct siege *s) {
         keep_watch(s, &reader, 1, &kept);
     const int status = process_wait(ctl, PATIENCE_MS);
     expect(status == 0, "exit code of sonarctl train", status, 0);
-    for (int i = 0; i < PATIENCE_MS / 1000 && access(table, F_OK); i++)
+    const int64_t ended_ns = sonar_monotonic_ns(), patience_ns = (int64_t)PATIENCE_MS * 1000000;
+    while (access(table, F_OK) && sonar_monotonic_ns() - ended_ns < patience_ns)
         keep_watch(s, &reader, 1, &kept);
     keep_watch(s, &reader, 32, &kept);
     end_attack(&of, child);

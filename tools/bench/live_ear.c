@@ -9,6 +9,7 @@
 #include <zmq.h>
 
 #include "core/core.h"
+#include "json.h"
 #include "status/topic.h"
 #include "net/net.h"
 
@@ -60,14 +61,9 @@ void live_ear_close(live_ear *ear) {
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
-static double number(const cJSON *object, const char *name) {
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
-    return cJSON_IsNumber(item) ? item->valuedouble : 0;
-}
-
 static double azimuth_of_peak(const cJSON *header, zmq_msg_t *body) {
-    const cJSON *axis = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(header, "axes"), 0);
-    const cJSON *values = cJSON_GetObjectItemCaseSensitive(axis, "values");
+    const cJSON *axis = cJSON_GetArrayItem(json_get(header, "axes"), 0);
+    const cJSON *values = json_get(axis, "values");
     const size_t count = zmq_msg_size(body) / sizeof(float);
     size_t best = 0;
     float power, most = -1;
@@ -83,15 +79,15 @@ static double azimuth_of_peak(const cJSON *header, zmq_msg_t *body) {
 /* Windows begin at multiples of the hop, the first at sample 0. */
 static void note_window(live_ear *ear, sonar_surface topic, const cJSON *header, zmq_msg_t *body,
                         int64_t at_ns) {
-    const uint64_t window = (uint64_t)number(header, "sample_index") / ear->hop;
+    const uint64_t window = (uint64_t)json_count(header, "sample_index") / ear->hop;
     if (window >= ear->windows || ear->arrival[window].topics & SONAR_WANT(topic))
         return;
-    const cJSON *missing = cJSON_GetObjectItemCaseSensitive(header, "missing_share");
+    const cJSON *missing = json_get(header, "missing_share");
     live_arrival *a = &ear->arrival[window];
     a->topics |= SONAR_WANT(topic);
     a->at_ns = at_ns;
-    a->latency_us = fmax(a->latency_us, number(header, "latency_us"));
-    a->missing = fmax(a->missing, number(missing, "worst"));
+    a->latency_us = fmax(a->latency_us, json_count(header, "latency_us"));
+    a->missing = fmax(a->missing, json_count(missing, "worst"));
     ear->came[topic]++;
     ear->received += live_ear_has(ear, window);
     if (topic == SONAR_CBF_AZIMUTH)
@@ -173,7 +169,7 @@ double live_ear_status(const live_ear *ear, const char *path) {
     for (size_t n; item && *path; path += n + (path[n] == '.')) {
         n = strcspn(path, ".");
         snprintf(name, sizeof name, "%.*s", (int)n, path);
-        item = cJSON_GetObjectItemCaseSensitive(item, name);
+        item = json_get(item, name);
     }
     return cJSON_IsNumber(item) ? item->valuedouble : 0;
 }

@@ -17,6 +17,12 @@ static inline double json_number(const cJSON *object, const char *name) {
     return cJSON_GetNumberValue(json_get(object, name));
 }
 
+/* 0 if there is no number of this name. */
+static inline double json_count(const cJSON *object, const char *name) {
+    const cJSON *item = json_get(object, name);
+    return cJSON_IsNumber(item) ? item->valuedouble : 0;
+}
+
 /* NaN if there is no finite number of this name. */
 static inline double json_finite(const cJSON *object, const char *name) {
     const double number = json_number(object, name);

@@ -178,11 +178,6 @@ static cJSON *ask_mask(char **args, int count) {
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-static double number_of(const cJSON *item, const char *name) {
-    const cJSON *number = json_get(item, name);
-    return cJSON_IsNumber(number) ? number->valuedouble : 0;
-}
-
 /* Prints nothing without a recorder. */
 static void print_recording(const cJSON *record) {
     const char *what = json_text(record, "what"), *why = json_text(record, "why_not");
@@ -192,12 +187,12 @@ static void print_recording(const cJSON *record) {
         return;
     if (*why)
         printf("recording       %s, stopped: %s\n", what, why);
-    else if (number_of(record, "on") > 0)
+    else if (json_count(record, "on") > 0)
         printf("recording       %s, %s\n", what, *segment ? segment : "waiting for samples");
     else
         printf("recording       %s, not now\n", what);
     printf("  written       %.1f MiB, %.0f lost to a slow disk\n",
-           number_of(record, "bytes") / 1048576, number_of(dropped, "slow"));
+           json_count(record, "bytes") / 1048576, json_count(dropped, "slow"));
 }
 
 /* Sums an object's numbers, and writes their names to text: "overload 12, missing 3". */
@@ -221,14 +216,14 @@ static void print_losses(const cJSON *s) {
     const cJSON *frames = json_get(s, "frames");
     const cJSON *output = json_get(s, "output");
     char causes[256];
-    printf("windows         %.0f processed, %.0f failed\n", number_of(windows, "processed"),
-           number_of(windows, "failed"));
+    printf("windows         %.0f processed, %.0f failed\n", json_count(windows, "processed"),
+           json_count(windows, "failed"));
     const double lost = sum_of(json_get(windows, "dropped"), causes, sizeof causes);
     printf("  lost          %.0f%s\n", lost, causes);
     const double dropped = sum_of(json_get(frames, "dropped"), causes, sizeof causes);
-    printf("frames          %.0f received, %.0f dropped%s\n", number_of(frames, "received"),
+    printf("frames          %.0f received, %.0f dropped%s\n", json_count(frames, "received"),
            dropped, causes);
-    printf("results         %.0f dropped\n", number_of(output, "results_dropped"));
+    printf("results         %.0f dropped\n", json_count(output, "results_dropped"));
 }
 
 /* Prints who sends which channels, and the number of readers. */
@@ -238,7 +233,7 @@ static void print_peers(const cJSON *s) {
     for (int i = 0; i < 2; i++) {
         const cJSON *of = json_get(s, side[i]);
         const cJSON *peers = json_get(of, "peers");
-        printf("%-15s %.0f connected\n", name[i], number_of(peers, "connected"));
+        printf("%-15s %.0f connected\n", name[i], json_count(peers, "connected"));
     }
     const cJSON *blocks = json_get(s, "blocks"), *item;
     cJSON_ArrayForEach(item, json_get(blocks, "clocks")) {
@@ -265,9 +260,9 @@ static void print_heading(const cJSON *s) {
 static void print_mask(const cJSON *elements, const char *list, const char *by) {
     const cJSON *of = json_get(elements, list), *range;
     const char *between = " ";
-    if (number_of(of, "count") <= 0)
+    if (json_count(of, "count") <= 0)
         return;
-    printf("  masked        %.0f %s:", number_of(of, "count"), by);
+    printf("  masked        %.0f %s:", json_count(of, "count"), by);
     cJSON_ArrayForEach(range, json_get(of, "sensors")) {
         const cJSON *first = cJSON_GetArrayItem(range, 0), *last = cJSON_GetArrayItem(range, 1);
         if (!cJSON_IsNumber(first) || !cJSON_IsNumber(last))
@@ -292,11 +287,11 @@ static void print_status(const cJSON *answer, int count) {
     print_mask(elements, "masked_hand", "by hand");
     print_mask(elements, "masked_auto", "by their faults");
     print_heading(s);
-    printf("sound speed     %g m/s\n", number_of(s, "sound_speed_mps"));
+    printf("sound speed     %g m/s\n", json_count(s, "sound_speed_mps"));
     printf("backend         %s\nuptime          %.0f s\n", json_text(s, "backend"),
-           number_of(s, "uptime_s"));
+           json_count(s, "uptime_s"));
     print_losses(s);
-    printf("load            %.0f %%\n", 100 * number_of(s, "load"));
+    printf("load            %.0f %%\n", 100 * json_count(s, "load"));
     print_peers(s);
     print_recording(json_get(s, "record"));
     printf("configuration   %s\n", json_text(s, "config_version"));

@@ -12,6 +12,7 @@
 #include <zmq.h>
 
 #include "core/core.h"
+#include "json.h"
 #include "instrument.h"
 
 enum { WAIT_MS = 200, RETRY_MS = 250, RETRY_MOST_MS = 16000, MESSAGES = 16, SILENT_S = 5 };
@@ -38,8 +39,7 @@ bool optodas_is_header(const char *data, size_t bytes) {
 
 /* A whole number from 1 to `most`; else 0. */
 static size_t whole(const cJSON *json, const char *name, double most) {
-    const cJSON *member = cJSON_GetObjectItemCaseSensitive(json, name);
-    const double value = cJSON_IsNumber(member) ? member->valuedouble : 0;
+    const double value = json_count(json, name);
     return value >= 1 && value <= most && !(fabs(value - rint(value)) > 0) ? (size_t)value : 0;
 }
 
@@ -58,7 +58,6 @@ static double seconds(const cJSON *json) {
 
 static const char *judge(const cJSON *json, optodas_header *to, char text[160]) {
     const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "dataType"));
-    const cJSON *dx = cJSON_GetObjectItemCaseSensitive(json, "dx");
     const size_t bytes = whole(json, "bytesPerPackage", message_most);
     const double dt_s = seconds(json);
     size_t i = 0;
@@ -73,7 +72,7 @@ static const char *judge(const cJSON *json, optodas_header *to, char text[160]) 
                            .channels = whole(json, "nChannels", channels_most),
                            .width = type[i].width,
                            .type = (optodas_type)i,
-                           .dx = cJSON_IsNumber(dx) ? dx->valuedouble : 0};
+                           .dx = json_count(json, "dx")};
     if (!to->packages || !to->channels || !bytes)
         return "bytesPerPackage, nPackagesPerMessage or nChannels is missing or no whole number "
                "from 1";
