@@ -1026,10 +1026,11 @@ Test(config, nmea_of_several_sources_is_a_list) {
     drop(&l);
     static const struct {
         const char *list, *told;
-    } bad[] = {{"[/a, /b, /c, /d, /e]", "navigation.nmea: 5 entries are too many"},
-               {"[]", "navigation.nmea: 0 entries are too few"},
-               {"[/a, /a]", "navigation.nmea: /a is given twice"},
-               {"[/a, \"udp://1.2.3.4\"]", "'udp://1.2.3.4' is neither"}};
+    } bad[] = {
+        {"[/a, /b, /c, /d, /e]", "navigation.nmea: 5 entries are too many"},
+        {"[]", "navigation.nmea: 0 entries are too few"},
+        {"[/a, /a]", "navigation.nmea: /a is given twice"},
+        {"[/a, \"udp://1.2.3.4\"]", ":5:25: error: navigation.nmea: 'udp://1.2.3.4' is neither"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         char text[512];
         snprintf(text, sizeof text, SMALL "navigation: {nmea: %s}\n", bad[i].list);

@@ -282,6 +282,8 @@ void sonar_read_settings(sonar_loader *loader);
 const sonar_node *sonar_node_find(const sonar_node *root, const char *path);
 /* The place to report for an option: its value, else the nearest group around it, else the root. */
 sonar_place sonar_place_of(const sonar_loader *loader, sonar_option_id id);
+/* The place of entry i of a list, or of an option without entries. */
+sonar_place sonar_place_of_entry(const sonar_loader *loader, sonar_option_id id, size_t i);
 /* x, y, z rows of a CSV file; the caller frees them. NULL after reporting. */
 double *sonar_csv_read(sonar_loader *loader, const char *path, size_t *rows);
 

@@ -71,6 +71,14 @@ sonar_place sonar_place_of(const sonar_loader *loader, sonar_option_id id) {
     }
 }
 
+sonar_place sonar_place_of_entry(const sonar_loader *loader, sonar_option_id id, size_t i) {
+    const sonar_node *node = loader->settings->value[id].node;
+    const sonar_node *item = node ? node->first : NULL;
+    while (item && i--)
+        item = item->next;
+    return item ? item->place : sonar_place_of(loader, id);
+}
+
 /* ---- one value ------------------------------------------------------------------------------- */
 
 typedef struct reader {

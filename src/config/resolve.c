@@ -86,9 +86,10 @@ static void resolve_nmea(sonar_loader *l) {
     for (size_t i = 0; have(l, OPT_NAV_NMEA) && i < v->count; i++) {
         const char *text = v->texts[i];
         if (*text != '/' && !sonar_udp_read(text, &unused, &bytes))
-            fail(l, OPT_NAV_NMEA,
-                 "udp://ADDRESS:PORT with numbers, or the path of a serial line from / on",
-                 "'%s' is neither an address with a port nor a path", text);
+            sonar_report_add(
+                l->report, SONAR_MISTAKE, l->text, sonar_place_of_entry(l, OPT_NAV_NMEA, i),
+                "udp://ADDRESS:PORT with numbers, or the path of a serial line from / on",
+                "navigation.nmea: '%s' is neither an address with a port nor a path", text);
         for (size_t j = 0; j < i; j++)
             if (!strcmp(text, v->texts[j]))
                 fail(l, OPT_NAV_NMEA, NULL, "%s is given twice", text);

@@ -12,20 +12,11 @@
 static const sonar_option_id allow[SONAR_DOMAINS] = {
     [SONAR_SENDERS] = OPT_ALLOW_SENDERS, [SONAR_READERS] = OPT_ALLOW_READERS};
 
-/* Place of entry i of a list, or of an option without entries. */
-static sonar_place place_of_entry(const sonar_loader *l, sonar_option_id id, size_t i) {
-    const sonar_value *v = value(l, id);
-    const sonar_node *item = v->node ? v->node->first : NULL;
-    while (item && i--)
-        item = item->next;
-    return item ? item->place : sonar_place_of(l, id);
-}
-
 /* ---- rules ----------------------------------------------------------------------------------- */
 
 static void refuse_open(sonar_loader *l, sonar_option_id id, size_t i, const char *endpoint) {
     sonar_report_add(
-        l->report, SONAR_MISTAKE, l->text, place_of_entry(l, id, i),
+        l->report, SONAR_MISTAKE, l->text, sonar_place_of_entry(l, id, i),
         "tcp://127.0.0.1:PORT, tcp://[::1]:PORT, tcp://localhost:PORT or ipc://PATH, or any "
         "tcp://ADDRESS:PORT with security.key",
         "%s: refused: anyone who reaches %s could %s. Make keys with sonar-keys and set "
@@ -117,7 +108,7 @@ static void report(sonar_loader *l, sonar_option_id id, size_t i, const sonar_er
     if (err->code == SONAR_ENOMEM)
         no_memory(l);
     else
-        sonar_report_add(l->report, SONAR_MISTAKE, l->text, place_of_entry(l, id, i), NULL,
+        sonar_report_add(l->report, SONAR_MISTAKE, l->text, sonar_place_of_entry(l, id, i), NULL,
                          "%s: %s: %s", sonar_options[id].path, err->where, err->text);
 }
 
