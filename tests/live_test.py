@@ -21,6 +21,7 @@ SMALL = ["--sensors", "33", "--case", "latency", "--backend", "cpu", "--threads"
 EVERYTHING = ["cbf.azimuth", "cbf.nearfield", "cbf.lofar", "mvdr.azimuth", "mvdr.spectrum", "detections", "status"]
 
 # Waits for a rank that gets no processor for seconds.
+HANG_S = 600
 PATIENT = ["--set", "ingest.queue_windows=80", "--set", "ingest.max_skew_ms=5000", "--set", "cluster.max_skew_ms=10000"]
 
 
@@ -82,7 +83,7 @@ class Live:
         return self.wait_for_child("sonard")
 
     def end(self, *codes):
-        text = self.text + self.process.communicate(timeout=600)[0]
+        text = self.text + self.process.communicate(timeout=HANG_S)[0]
         assert self.process.returncode in codes, (codes, self.process.returncode, text)
         alive = [pid for pid, born in self.seen.items() if start_of(pid) == born]
         assert not alive, (alive, text)
@@ -304,7 +305,7 @@ def refusals():
         earlier = pathlib.Path(folder) / "live.json"
         earlier.write_text("of an earlier run")
         refused = subprocess.run([binaries / "sonar-bench", "live", "--json", earlier, *SMALL, "--set",
-                                  "dft.hop=no"], capture_output=True, timeout=600)
+                                  "dft.hop=no"], capture_output=True, timeout=HANG_S)
         assert refused.returncode == 2 and earlier.read_text() == "of an earlier run", refused
 
 

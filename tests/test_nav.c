@@ -321,19 +321,29 @@ static int64_t now_ns(void) {
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
+static sonar_nav *start_nav(const sonar_nav_spec *spec) {
+    sonar_nav *nav;
+    sonar_error err = {0};
+    cr_assert_eq(sonar_nav_create(spec, &host, &nav, NULL), SONAR_OK);
+    cr_assert_eq(sonar_nav_start(nav, &err), SONAR_OK, "%s", err.text);
+    return nav;
+}
+
+/* A socket that sends to an address of own_endpoint. */
+static int send_to(const char *address, struct sockaddr_in *to) {
+    *to = (struct sockaddr_in){.sin_family = AF_INET,
+                               .sin_port = htons((uint16_t)atoi(strrchr(address, ':') + 1))};
+    inet_pton(AF_INET, own_address(), &to->sin_addr);
+    return socket(AF_INET, SOCK_DGRAM, 0);
+}
+
 Test(nav, datagrams_hold_sentences) {
     char address[48];
     own_endpoint("udp", address);
-    const sonar_nav_spec spec = {.nmea = {address}, .stale_after_s = 3};
-    sonar_nav *nav;
-    sonar_error err = {0};
+    sonar_nav *nav = start_nav(&(sonar_nav_spec){.nmea = {address}, .stale_after_s = 3});
     sonar_navigation now;
-    cr_assert_eq(sonar_nav_create(&spec, &host, &nav, NULL), SONAR_OK);
-    cr_assert_eq(sonar_nav_start(nav, &err), SONAR_OK, "%s", err.text);
-    int fd = socket(AF_INET, SOCK_DGRAM, 0);
-    struct sockaddr_in to = {.sin_family = AF_INET,
-                             .sin_port = htons((uint16_t)atoi(strrchr(address, ':') + 1))};
-    inet_pton(AF_INET, own_address(), &to.sin_addr);
+    struct sockaddr_in to;
+    const int fd = send_to(address, &to);
     static char junk[9000];
     static const char *const text[] = {"$HEHDT,274.07,T*19\r\n", "$HEHDT,274.07,T*18\r\n",
                                        "$GPVTG,054.7,T,034.4,M,005.5,N,010.2,K*48\n"
@@ -437,12 +447,19 @@ static void say(const instrument *i, const char *text) {
 }
 
 static sonar_nav *listen_to(const char *line, int baud) {
-    const sonar_nav_spec spec = {.nmea = {line}, .baud = baud, .stale_after_s = 3};
-    sonar_nav *nav;
-    sonar_error err = {0};
-    cr_assert_eq(sonar_nav_create(&spec, &host, &nav, NULL), SONAR_OK);
-    cr_assert_eq(sonar_nav_start(nav, &err), SONAR_OK, "%s", err.text);
-    return nav;
+    return start_nav(&(sonar_nav_spec){.nmea = {line}, .baud = baud, .stale_after_s = 3});
+}
+
+/* Plugged in under a name that stays the same. */
+static instrument plug_in_as(const char *name) {
+    const instrument i = plug_in();
+    cr_assert_eq(symlink(i.line, name), 0);
+    return i;
+}
+
+static void unplug(const instrument *i, const char *name) {
+    close(i->fd);
+    unlink(name);
 }
 
 Test(nav, a_serial_line_is_raw_and_as_fast_as_configured) {
@@ -499,65 +516,50 @@ Test(nav, a_serial_line_that_was_lost_is_opened_again) {
     char dir[] = "/tmp/sonar-nav-XXXXXX", name[64];
     cr_assert(mkdtemp(dir));
     snprintf(name, sizeof name, "%s/line", dir);
-    instrument it = plug_in();
-    cr_assert_eq(symlink(it.line, name), 0);
+    instrument it = plug_in_as(name);
     sonar_nav *nav = listen_to(name, 4800);
     for (uint64_t times = 1; times <= 3; times++) {
         say(&it, "$HEHDT,274.07,T*19\r\n");
         cr_assert(await(nav, SONAR_NAV_TAKEN, times), "time %llu", (unsigned long long)times);
         say(&it, "$HEHDT,27"); /* half a sentence is not joined with the next one */
-        close(it.fd);
-        unlink(name);
-        it = plug_in();
-        cr_assert_eq(symlink(it.line, name), 0);
+        unplug(&it, name);
+        it = plug_in_as(name);
     }
     sonar_nav_destroy(nav);
-    close(it.fd);
-    unlink(name);
+    unplug(&it, name);
     rmdir(dir);
 }
 
 /* A gyro at a high rate on one line must not keep a lost line from being opened again. */
 Test(nav, a_lost_line_is_opened_again_beside_another_source) {
-    char address[48];
+    static const char gyro[] = "$HEHDT,274.07,T*19";
+    char address[48], dir[] = "/tmp/sonar-nav-XXXXXX", name[64];
     own_endpoint("udp", address);
-    instrument gone = plug_in();
-    char link[] = "/tmp/nav_test.XXXXXX";
-    cr_assert_not_null(mkdtemp(link));
-    char path[64];
-    snprintf(path, sizeof path, "%s/line", link);
-    cr_assert_eq(symlink(gone.line, path), 0);
-    const sonar_nav_spec spec = {.nmea = {address, path}, .baud = 4800, .stale_after_s = 3};
-    sonar_nav *nav;
-    sonar_error err = {0};
-    cr_assert_eq(sonar_nav_create(&spec, &host, &nav, NULL), SONAR_OK);
-    cr_assert_eq(sonar_nav_start(nav, &err), SONAR_OK, "%s", err.text);
-    say(&gone, "$HEHDT,274.07,T*19\r\n");
+    cr_assert(mkdtemp(dir));
+    snprintf(name, sizeof name, "%s/line", dir);
+    instrument it = plug_in_as(name);
+    sonar_nav *nav =
+        start_nav(&(sonar_nav_spec){.nmea = {address, name}, .baud = 4800, .stale_after_s = 3});
+    say(&it, "$HEHDT,274.07,T*19\r\n");
     cr_expect(await(nav, SONAR_NAV_TAKEN, 1));
-    close(gone.fd);
-    unlink(path);
-    instrument back = plug_in();
-    cr_assert_eq(symlink(back.line, path), 0);
-    const int fd = socket(AF_INET, SOCK_DGRAM, 0);
-    struct sockaddr_in to = {.sin_family = AF_INET,
-                             .sin_port = htons((uint16_t)atoi(strrchr(address, ':') + 1))};
-    inet_pton(AF_INET, own_address(), &to.sin_addr);
+    unplug(&it, name);
+    it = plug_in_as(name);
+    struct sockaddr_in to;
+    const int fd = send_to(address, &to);
     sonar_navigation now;
     sonar_nav_read(nav, now_ns(), &now);
     for (int i = 0; i < 3000 && !isfinite(now.value[SONAR_NAV_COURSE]); i++) {
-        static const char gyro[] = "$HEHDT,274.07,T*19";
         sendto(fd, gyro, strlen(gyro), 0, (struct sockaddr *)&to, sizeof to);
         if (i % 50 == 0) /* what is written before the line is open may be lost */
-            say(&back, "$GPVTG,054.7,T,034.4,M,005.5,N,010.2,K*48\r\n");
+            say(&it, "$GPVTG,054.7,T,034.4,M,005.5,N,010.2,K*48\r\n");
         usleep(20000);
         sonar_nav_read(nav, now_ns(), &now);
     }
     cr_expect_float_eq(now.value[SONAR_NAV_COURSE], 54.7, 1e-6);
     sonar_nav_destroy(nav);
     close(fd);
-    close(back.fd);
-    unlink(path);
-    rmdir(link);
+    unplug(&it, name);
+    rmdir(dir);
 }
 
 Test(nav, a_topic_holds_json) {

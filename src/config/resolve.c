@@ -34,6 +34,14 @@ static void check_metrics(sonar_loader *l) {
              "'%s' is not a loopback address with a port", text);
 }
 
+/* Reports an entry that the list has had before. */
+static void refuse_repeated(sonar_loader *l, sonar_option_id id, size_t i) {
+    char *const *texts = value(l, id)->texts;
+    for (size_t j = 0; j < i; j++)
+        if (!strcmp(texts[i], texts[j]))
+            fail(l, id, NULL, "%s is given twice", texts[i]);
+}
+
 /* Resolves the endpoints with 0 in place of {rank}. False: no endpoint is left to check. */
 static bool resolve_endpoints(sonar_loader *l) {
     sonar_config *c = l->config;
@@ -41,9 +49,7 @@ static bool resolve_endpoints(sonar_loader *l) {
     if (!have(l, OPT_INGEST_ENDPOINTS) || !have(l, OPT_OUTPUT_ENDPOINT))
         return false;
     for (size_t i = 0; i < v->count; i++) {
-        for (size_t j = 0; j < i; j++)
-            if (!strcmp(v->texts[i], v->texts[j]))
-                fail(l, OPT_INGEST_ENDPOINTS, NULL, "%s is given twice", v->texts[i]);
+        refuse_repeated(l, OPT_INGEST_ENDPOINTS, i);
         if (!strcmp(v->texts[i], value(l, OPT_OUTPUT_ENDPOINT)->text))
             fail(l, OPT_OUTPUT_ENDPOINT, NULL, "%s is already an endpoint of ingest", v->texts[i]);
         c->ingest_endpoint[i] = sonar_endpoint_of_rank(v->texts[i], 0);
@@ -90,9 +96,7 @@ static void resolve_nmea(sonar_loader *l) {
                 l->report, SONAR_MISTAKE, l->text, sonar_place_of_entry(l, OPT_NAV_NMEA, i),
                 "udp://ADDRESS:PORT with numbers, or the path of a serial line from / on",
                 "navigation.nmea: '%s' is neither an address with a port nor a path", text);
-        for (size_t j = 0; j < i; j++)
-            if (!strcmp(text, v->texts[j]))
-                fail(l, OPT_NAV_NMEA, NULL, "%s is given twice", text);
+        refuse_repeated(l, OPT_NAV_NMEA, i);
         free(l->config->navigation_nmea[i]);
         if (!(l->config->navigation_nmea[i] = strdup(text)))
             no_memory(l);

@@ -658,11 +658,11 @@ __device__ void tile_of_products(uint32_t begin, uint32_t end, const A &a, const
     fragment_c sum[4] = {};
     taken<A> left(a);
     taken<B> right(b);
-    const auto prepare =
-        [&](uint32_t first) { /* converts the terms read, and reads the next */
-                              left.convert(a, first, end), right.convert(b, first, end);
-                              left.read(a, first + DEPTH, end), right.read(b, first + DEPTH, end);
-        };
+    /* Converts the terms that were read, and reads the next ones. */
+    const auto prepare = [&](uint32_t first) {
+        left.convert(a, first, end), right.convert(b, first, end);
+        left.read(a, first + DEPTH, end), right.read(b, first + DEPTH, end);
+    };
     const auto share = [&](tile_memory &to) {
         left.store(-1, to.a_re, to.a_im), right.store(1, to.b_re, to.b_im);
     };
