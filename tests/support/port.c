@@ -39,7 +39,8 @@ const char *own_address(void) {
     return address;
 }
 
+/* Below the ports that the kernel gives to sockets without one: at all addresses, this one too. */
 void own_endpoint(const char *transport, char endpoint[48]) {
-    const int type = strcmp(transport, "udp") == 0 ? SOCK_DGRAM : SOCK_STREAM;
-    snprintf(endpoint, 48, "%s://%s:%d", transport, own_address(), free_port(type));
+    static int port = 20000;
+    snprintf(endpoint, 48, "%s://%s:%d", transport, own_address(), port++);
 }

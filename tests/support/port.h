@@ -8,7 +8,7 @@ int free_port(int type);
 
 /* A loopback address that no other running process uses, derived from this process's id. */
 const char *own_address(void);
-/* "tcp://ADDRESS:PORT" or the same of udp, at that address and a free port. */
+/* "tcp://ADDRESS:PORT" or the same of udp, at that address and a port that has not been given. */
 void own_endpoint(const char *transport, char endpoint[48]);
 
 #endif
