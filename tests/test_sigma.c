@@ -351,8 +351,7 @@ static bool detect(scene *s, const sonar_accuracy *accuracy, sonar_detection *fo
                                     .most = 16,
                                     .pattern = sonar_pattern_shares,
                                     .pattern_ctx = s->pattern,
-                                    .aperture_m = s->geometry.aperture_m,
-                                    .accuracy = accuracy};
+                                    .aperture_m = s->geometry.aperture_m};
     cr_assert_eq(sonar_detect(&spec, s->adaptive ? SONAR_FROM_MVDR : SONAR_FROM_CBF, power, NULL,
                               scratch, power_at, s, list, &count, NULL),
                  SONAR_OK);
@@ -362,6 +361,7 @@ static bool detect(scene *s, const sonar_accuracy *accuracy, sonar_detection *fo
     *found = list[0];
     sonar_detect_bearing(&s->scan, found->az_deg, 0, true, &found->bearing_deg, &found->mirror_deg);
     const sonar_array_error none = {0};
+    sonar_detect_sigma(&s->scan, accuracy, found);
     sonar_detect_bearing_sigma(&s->scan, accuracy, &none, true, found);
     return fabs(off(s, found->az_deg)) < 40;
 }

@@ -327,8 +327,8 @@ static void complete(const sonar_search *s, sonar_detect_source source, sonar_lo
     is->snr_db = 10.0 * log10(is->power / is->background);
     if (!isfinite(is->range_m))
         is->range_m = NAN;
-    is->bearing_deg = is->mirror_deg = NAN; /* the bearing needs a heading */
-    is->bearing_sigma_deg = NAN;
+    is->bearing_deg = is->mirror_deg = NAN;  /* the bearing needs a heading */
+    is->sigma = is->bearing_sigma_deg = NAN; /* they need the array's accuracy */
 }
 
 static double lowest(const float *background, size_t n) {
@@ -364,8 +364,8 @@ static sonar_code find(sonar_search *s, sonar_detect_source source, float *scrat
     size_t listed = 0;
     for (size_t i = 0; i < found && code == SONAR_OK; i++)
         if (peaks[i].listed) {
-            peaks[i].is.sigma =
-                sonar_sigma_of(s, &task[peaks[i].task], &peaks[i].is, lowest(background, n));
+            peaks[i].is.shape = sonar_shape_of(s, &task[peaks[i].task], &peaks[i].is);
+            peaks[i].is.least_background = lowest(background, n);
             complete(s, source, &peaks[i]);
             detections[listed++] = peaks[i].is;
         }

@@ -64,7 +64,6 @@ typedef struct sonar_detect_spec {
                                 cone. NULL: on other scans the rule of tones does not apply */
     double lambda_m;         /* MVDR: wavelength at the band's top; set together with spread_m2 */
     double aperture_m;       /* largest extent D; used with a near field */
-    const sonar_accuracy *accuracy; /* borrowed; NULL: sigma is NaN */
     /* Contacts of the same array in another spectrum, strongest first, borrowed. A top between two
      * directions is first searched at such a contact. If the grid has no peak there, a peak of MVDR
      * is begun where the power exceeds the grid's by 1 dB. */
@@ -105,9 +104,9 @@ void sonar_detect_background(const sonar_split *split, const float *power, float
 
 /*
  * Finds peaks of power[scan->count], the broadband far field, writes at most spec->most of them
- * into detections, strongest first, and their number. sonar_detect_bearing computes their bearings.
- * A peak on the last direction of a scan that neither wraps nor ends at endfire counts only if
- * power_at shows the power to fall beyond it.
+ * into detections, strongest first, and their number. sonar_detect_sigma computes the errors of
+ * their places, sonar_detect_bearing their bearings. A peak on the last direction of a scan that
+ * neither wraps nor ends at endfire counts only if power_at shows the power to fall beyond it.
  *
  * If power_at is NULL, peaks are interpolated by a parabola (in dB) through the grid. Otherwise
  * each peak is bracketed by its lower grid neighbours and the bracket shrunk around the best of

@@ -171,8 +171,8 @@ sonar_code sonar_refine_widths(const sonar_search *s, sonar_task *task, sonar_lo
 
 /* ---- sigma.c --------------------------------------------------------------------------------- */
 
-/* sonar_detection.sigma of a peak that has its top; lowest: the least background of the scan. */
-double sonar_sigma_of(const sonar_search *s, const sonar_task *task, const sonar_detection *peak,
-                      double lowest);
+/* The shape of a peak that has its top. */
+sonar_peak_shape sonar_shape_of(const sonar_search *s, const sonar_task *task,
+                                const sonar_detection *peak);
 
 #endif

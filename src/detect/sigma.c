@@ -136,15 +136,6 @@ double sonar_own_share(sonar_pattern *pattern, const sonar_scan *scan) {
 
 /* ---- the shape of a peak --------------------------------------------------------------------- */
 
-/* The shape of a peak of power P near its top: the power falls by A q x^2 / (1 + q x^2), where x is
- * the distance along the scan's coordinate. This is nearly true for a beam, and exact for a narrow
- * MVDR peak. */
-typedef struct shape {
-    double flat;  /* 1/(A q): x^2 divided by the fall, at the top */
-    double depth; /* 1/A: the increase of x^2 divided by the fall, with x^2 */
-    bool known;
-} shape;
-
 /* Falls that are used for the shape, as shares of the peak. Smaller ones are rounding errors,
  * larger ones belong to another lobe. */
 static const double least_fall = 3e-3, most_fall = 0.6;
@@ -173,12 +164,14 @@ static void take(const sonar_search *s, const sonar_detection *peak, double az_d
     l->count++;
 }
 
-/* The shape from the points of the search for the top and the grid's directions beside it. */
-static shape shape_of(const sonar_search *s, const sonar_task *t, const sonar_detection *peak,
-                      double height) {
+/* From the points of the search for the top and the grid's directions beside it. The law of the
+ * fall is nearly true for a beam, and exact for a narrow MVDR peak. */
+sonar_peak_shape sonar_shape_of(const sonar_search *s, const sonar_task *t,
+                                const sonar_detection *peak) {
+    const sonar_peak_shape unknown = {NAN, NAN, NAN};
     line l = {0};
     if (s->scan->cone && !(peak->az_deg > 0 && peak->az_deg < 180))
-        return (shape){.known = false}; /* the scan ends within the peak */
+        return unknown; /* the scan ends within the peak */
     for (size_t i = 0; i < t->samples; i++)
         take(s, peak, t->sample_deg[i], (double)t->sample_power[i], &l);
     const ptrdiff_t next = sonar_scan_first(s->scan, peak->az_deg);
@@ -187,14 +180,23 @@ static shape shape_of(const sonar_search *s, const sonar_task *t, const sonar_de
             take(s, peak, sonar_scan_az(s->scan, i),
                  (double)s->far_power[sonar_scan_index(s->scan, i)], &l);
     if (!l.count)
-        return (shape){.known = false};
+        return unknown;
     const double det = l.n * l.xx - l.x * l.x;
-    shape found = {.depth = 1 / height, .known = true};
+    sonar_peak_shape found = {.y = l.y / l.n, .xx = l.x / l.n, .depth = NAN};
     if (l.count > 2 && det > 1e-6 * l.n * l.xx)
         found.depth = fmax((l.n * l.xy - l.x * l.y) / det, s->adaptive ? 1 / peak->power : 0);
-    found.flat = (l.y - found.depth * l.x) / l.n;
-    found.known = found.flat > 0;
     return found;
+}
+
+typedef struct shape {
+    double flat, depth; /* 1/(A q), 1/A */
+    bool known;
+} shape;
+
+/* height: A, if the points do not determine it. */
+static shape shape_with(const sonar_peak_shape *of, double height) {
+    const double depth = isnan(of->depth) ? 1 / height : of->depth, flat = of->y - depth * of->xx;
+    return (shape){flat, depth, flat > 0};
 }
 
 /* ---- variances ------------------------------------------------------------------------------- */
@@ -281,30 +283,27 @@ static double needle_variance(const sonar_accuracy *a, const double d[3], double
 }
 
 /* The noise alone, without the power that the peak's own side lobes add to its background. */
-static double noise_of(const sonar_search *s, const sonar_detection *is, double lowest) {
-    const sonar_accuracy *a = s->spec->accuracy;
-    const double least = a->noise > 0 ? a->noise : lowest;
-    return s->adaptive
+static double noise_of(const sonar_accuracy *a, const sonar_detection *is) {
+    const double least = a->noise > 0 ? a->noise : is->least_background;
+    return is->source == SONAR_FROM_MVDR
                ? is->background
                : fmax(is->background - 2 * a->own_share * is->power, fmin(least, is->background));
 }
 
-double sonar_sigma_of(const sonar_search *s, const sonar_task *t, const sonar_detection *is,
-                      double lowest) {
-    const sonar_accuracy *a = s->spec->accuracy;
+void sonar_detect_sigma(const sonar_scan *scan, const sonar_accuracy *a, sonar_detection *is) {
     double d[3];
-    if (!a || !(a->averages.noise > 0) || !(is->power > 0))
-        return NAN;
-    derivative(s->scan, is->az_deg, d);
-    const double noise = fmin(noise_of(s, is, lowest), is->power / 1.01),
-                 height = is->power - noise;
-    const shape shape = shape_of(s, t, is, height);
-    const double off = moved(a, s->scan, is->az_deg, d);
-    const double variance = s->adaptive ? needle_variance(a, d, off, shape, is->power, noise)
-                                        : beam_variance(a, d, off, shape, height, noise);
-    const double most =
-        s->scan->cone ? 1 / sqrt(3) : M_PI / sqrt(3); /* uniform over the whole scan */
-    return isfinite(variance) ? fmin(sqrt(variance), most) : most;
+    is->sigma = NAN;
+    if (!(a->averages.noise > 0) || !(is->power > 0))
+        return;
+    derivative(scan, is->az_deg, d);
+    const double noise = fmin(noise_of(a, is), is->power / 1.01), height = is->power - noise;
+    const shape shape = shape_with(&is->shape, height);
+    const double off = moved(a, scan, is->az_deg, d);
+    const double variance = is->source == SONAR_FROM_MVDR
+                                ? needle_variance(a, d, off, shape, is->power, noise)
+                                : beam_variance(a, d, off, shape, height, noise);
+    const double most = scan->cone ? 1 / sqrt(3) : M_PI / sqrt(3); /* uniform over the whole scan */
+    is->sigma = isfinite(variance) ? fmin(sqrt(variance), most) : most;
 }
 
 /* ---- bearings -------------------------------------------------------------------------------- */

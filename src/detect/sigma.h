@@ -66,6 +66,9 @@ typedef struct sonar_accuracy {
     double lost; /* MVDR: from sonar_averages_lost */
 } sonar_accuracy;
 
+/* Sets sigma of a detection of the scan. */
+void sonar_detect_sigma(const sonar_scan *scan, const sonar_accuracy *accuracy, sonar_detection *d);
+
 /* Sets bearing_sigma_deg of a detection that has its bearing and its sigma; NaN without either.
  * Near the axis of a cone the error is that of the cosine, converted to degrees. */
 void sonar_detect_bearing_sigma(const sonar_scan *scan, const sonar_accuracy *accuracy,

@@ -9,16 +9,18 @@
 
 /* Waits for work that may still use the other objects. */
 static void stop_side(struct side *side) {
+    if (side->beside && side->beside != side->queue)
+        side->backend->queue_destroy(side->beside);
     if (side->queue)
         side->backend->queue_destroy(side->queue);
-    side->queue = NULL;
+    side->queue = side->beside = NULL;
 }
 
 static void close_side(struct side *side) {
-    if (side->done)
-        side->backend->event_destroy(side->done);
-    if (side->transferred)
-        side->backend->event_destroy(side->transferred);
+    sonar_event *const events[] = {side->done, side->transferred, side->beams};
+    for (size_t i = 0; i < sizeof events / sizeof *events; i++)
+        if (events[i])
+            side->backend->event_destroy(events[i]);
 }
 
 /* ---- stages ---------------------------------------------------------------------------------- */
@@ -95,6 +97,8 @@ sonar_code sonar_engine_create(const sonar_engine_spec *spec, const sonar_host *
     e->spec = *spec;
     e->host = host;
     e->crossing = &sonar_crossing_alone;
+    e->halves = spec->specs->mvdr_enabled ? HALVES : 1;
+    e->overlaps = spec->specs->mvdr_enabled && !spec->ranks;
     if (spec->specs->mvdr_enabled)
         e->solves = spec->specs->mvdr;
     sonar_code code = make_all(e, err);

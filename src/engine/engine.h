@@ -41,7 +41,8 @@ typedef struct sonar_engine_source {
     /* All samples at positions below are present and stay as long as the ring holds them: they may
      * be copied to a device before their window is complete. */
     uint64_t (*ready)(void *ctx);
-    /* The engine has read the window's samples. Called once in every run, before it returns. */
+    /* The engine has read the window's samples. Called once for every window that is begun, before
+     * begin returns. */
     void (*release)(void *ctx, const sonar_window *window);
 } sonar_engine_source;
 
@@ -108,15 +109,22 @@ void sonar_engine_prefetch(sonar_engine *engine);
  * waits. */
 enum { SONAR_GRAPHS_STEADY = 16 };
 void sonar_engine_rest(sonar_engine *engine);
-/* Processes the window. On return all work is done and the window is released. */
+/* Begins the window. On return the CBF's surfaces are made and the window is released; a device may
+ * still work on the MVDR, while the caller uses these surfaces and evaluates the CBF. Without an
+ * error, finish follows. */
+sonar_code sonar_engine_begin(sonar_engine *engine, const sonar_engine_job *job, sonar_error *err);
+/* On return all work on the window is done. */
+sonar_code sonar_engine_finish(sonar_engine *engine, sonar_error *err);
+/* Both. */
 sonar_code sonar_engine_run(sonar_engine *engine, const sonar_engine_job *job, sonar_error *err);
 /* Resets the MVDR at the next run, because the samples that follow do not continue the earlier
  * ones. */
 void sonar_engine_forget(sonar_engine *engine);
 
 /* Broadband power of the CBF or the MVDR in the directions of n <= SONAR_ENGINE_POINTS looks, for
- * the window of the last run, to power[n]. With ranks the root gets it, and power is NULL on the
- * others. Uses the beamformer's bins. Waits for the device once. */
+ * the window that was begun last, to power[n]; of the MVDR once that is finished. With ranks the
+ * root gets it, and power is NULL on the others. Uses the beamformer's bins. Waits for the device
+ * once. */
 sonar_code sonar_engine_evaluate(sonar_engine *engine, sonar_engine_stage beamformer, size_t n,
                                  const sonar_look *look, float *power, sonar_error *err);
 

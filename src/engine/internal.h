@@ -41,8 +41,12 @@ struct aim {
 struct side {
     const sonar_backend *backend; /* NULL: no stage is here */
     sonar_queue *queue;
-    sonar_event *done,
-        *transferred; /* of all enqueued work; of the copies that the other side reads */
+    /* Where the CBF's surfaces are fetched and points off the grid evaluated; `queue` itself unless
+     * the engine overlaps. */
+    sonar_queue *beside;
+    /* Of all enqueued work; of the copies that the other side reads; of the stages before the
+     * MVDR. */
+    sonar_event *done, *transferred, *beams;
     struct spectra spectra;
     struct aim aim; /* for steering at the engine's own sensors */
 };
@@ -56,12 +60,12 @@ struct buffers {
     sonar_buffer column, host_column; /* u64: the window's column in it, read by recorded work */
 };
 
-/* Events around the stages, for their times; NULL if the backend has no timestamps. The time
- * between two stages counts for the later one. */
+/* Events around the stages, for their times; NULL if the backend has no timestamps. The CBF begins
+ * where the DFT ends. */
+enum { EDGES = 5 }; /* before DFT, CBF, after it, before MVDR, after it */
 struct timestamps {
-    sonar_event *window, *edge[SONAR_ENGINE_STAGES + 1], *copy_begin; /* edge: before each stage,
-                                                                         after the last */
-    int64_t window_ns, began_ns[SONAR_ENGINE_STAGES];
+    sonar_event *window, *edge[EDGES], *copy_begin;
+    int64_t window_ns, launched_ns, began_ns[SONAR_ENGINE_STAGES]; /* launched: the last graph */
     unsigned recorded, timed; /* of this window: edges, stages; a bit each */
     bool copy_recorded;
     uint64_t copy_ns, last_ns[SONAR_ENGINE_STAGES]; /* of this window; 0: the stage was not run, or
@@ -103,8 +107,12 @@ static inline bool sonar_job_wants(const struct job *job, sonar_surface surface)
     return job->work.outputs & SONAR_WANT(surface);
 }
 
-/* The work of a window as one graph. */
+/* A window's work on a device, in the order in which it is enqueued. */
+enum half { BEAMS = 0, ADAPTIVE, HALVES }; /* DFT and CBF; MVDR */
+
+/* The work of a half as one graph. */
 struct recording {
+    enum half half;
     uint32_t outputs; /* the surfaces it makes */
     unsigned timed;   /* the stages in it, a bit each */
     sonar_graph *graph;
@@ -149,7 +157,7 @@ struct parts {
  * exchanges nothing, parts.c that of ranks. */
 struct crossing {
     bool host_transforms; /* the host reads the transforms, whichever stages it has */
-    bool records;         /* a window's work can be recorded: nothing in it waits for others */
+    bool waits; /* for other ranks, in the middle of a window: its work cannot be recorded */
     /* The stages, steering and buffers that follow from the stages that are made already. */
     sonar_code (*make)(sonar_engine *engine, sonar_error *err);
     /* Clears in engine->keep[snapshots] those that are not to be taken. */
@@ -173,6 +181,8 @@ extern const struct crossing sonar_crossing_alone, sonar_crossing_of_ranks;
 struct sonar_engine {
     sonar_engine_spec spec;
     const struct crossing *crossing;
+    int halves;               /* of a window's work; without an MVDR, 1 */
+    bool overlaps;            /* the MVDR may run beside what follows the CBF */
     sonar_exchange *exchange; /* NULL: no other ranks */
     struct parts parts;       /* with ranks */
     sonar_mvdr_spec solves;   /* the spec of stage mvdr; 0 bins: the stage does not exist */
@@ -187,7 +197,7 @@ struct sonar_engine {
     struct timestamps timestamps;
     struct history history;
     uint8_t *keep;     /* [snapshot] of a window: 1 for those without gaps */
-    sonar_work last;   /* of the last run, for evaluate */
+    struct job job;    /* the window that was begun last */
     sonar_buffer info; /* rows of buffers.host_info: the live band's in the last run */
     /* only with a DFT on a device: */
     sonar_queue *copies; /* copies of samples run here, beside the stages' queue */
@@ -199,7 +209,7 @@ struct sonar_engine {
     uint64_t recorded_version; /* version of the parameters at the last recording; other versions
                                   need other launches */
     size_t recordings;
-    struct recording *recorded; /* [sets of surfaces]; NULL: nothing can be recorded */
+    struct recording *recorded; /* [sets of surfaces of each half]; NULL: nothing can be recorded */
     struct missed missed;
 };
 
@@ -269,14 +279,14 @@ void sonar_snapshots_forget(struct history *history);
 /* First sample of one of the plan's snapshots. */
 uint64_t sonar_snapshots_first(const sonar_specs *specs, const sonar_window *window,
                                const struct plan *plan, size_t index);
-/* enqueue.c: enqueues everything up to the device's surfaces, stage by stage. Graphs record
- * this. */
-sonar_code sonar_enqueue(struct sonar_engine *engine, struct job *job, sonar_error *err);
+/* enqueue.c: enqueues a half up to the device's surfaces, stage by stage. Graphs record this. */
+sonar_code sonar_enqueue(struct sonar_engine *engine, struct job *job, enum half half,
+                         sonar_error *err);
 /* crossing.mvdr of one process. */
 sonar_code sonar_enqueue_mvdr(struct sonar_engine *engine, const struct job *job, sonar_error *err);
-/* Enqueues the beamformers of one side. */
-sonar_code sonar_enqueue_beamformers(struct sonar_engine *engine, const struct job *job,
-                                     const struct side *side, sonar_error *err);
+/* Enqueues the beamformer of a half, if it is on this side. */
+sonar_code sonar_enqueue_beamformer(struct sonar_engine *engine, const struct job *job,
+                                    enum half half, const struct side *side, sonar_error *err);
 /* Copies those results of the DFT that the other side reads, with `taken` snapshots for the
  * MVDR. */
 sonar_code sonar_enqueue_transfer(struct sonar_engine *engine, const struct job *job, size_t taken,
@@ -284,15 +294,17 @@ sonar_code sonar_enqueue_transfer(struct sonar_engine *engine, const struct job 
 /* graphs.c: records the engine's graphs if the device can record. Needs buffers and parameters. */
 sonar_code sonar_graphs_create(struct sonar_engine *engine, sonar_error *err);
 void sonar_graphs_destroy(struct sonar_engine *engine);
-/* The graph of a window; NULL: it must be enqueued stage by stage. Call it once per window. */
-const struct recording *sonar_graphs_find(struct sonar_engine *engine, const struct job *job);
+/* The graphs of a window's halves. False: it must be enqueued stage by stage. Call it once per
+ * window. */
+bool sonar_graphs_find(struct sonar_engine *engine, const struct job *job,
+                       const struct recording *graph[HALVES]);
 /* timing.c: timestamps of a window and of the stages in it. */
 sonar_code sonar_timing_create(struct sonar_engine *engine, sonar_error *err);
 void sonar_timing_destroy(struct sonar_engine *engine);
 sonar_code sonar_timing_window(struct sonar_engine *engine, sonar_error *err);
 sonar_code sonar_timing_begin(struct sonar_engine *engine, int stage, sonar_error *err);
 sonar_code sonar_timing_end(struct sonar_engine *engine, int stage, sonar_error *err);
-/* Replaces begin and end for a window that ran as a graph. */
-void sonar_timing_replayed(struct sonar_engine *engine, unsigned timed);
+/* Replaces begin and end for a half that ran as a graph. */
+void sonar_timing_replayed(struct sonar_engine *engine, const struct recording *recording);
 
 #endif

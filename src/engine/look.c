@@ -9,7 +9,7 @@ sonar_code sonar_look_send(sonar_engine *e, struct aim *aim, size_t n, sonar_err
     const struct side *side = aim->steer.side;
     const sonar_buffer from = sonar_engine_rows(&e->buffers.host_looks, 0, n);
     sonar_buffer to = sonar_engine_rows(&aim->looks, 0, n);
-    return side->backend->copy(side->queue, &from, &to, err);
+    return side->backend->copy(side->beside, &from, &to, err);
 }
 
 sonar_code sonar_look_steer(const struct aim *aim, size_t first, size_t n, const sonar_work *work,
@@ -17,7 +17,7 @@ sonar_code sonar_look_steer(const struct aim *aim, size_t first, size_t n, const
     const struct stage *steer = &aim->steer;
     const sonar_buffer looks = sonar_engine_rows(&aim->looks, first, n);
     *turns = sonar_engine_rows(&aim->turns, 0, n);
-    return steer->ops->execute(steer->self, steer->side->queue, &looks, turns, work, err);
+    return steer->ops->execute(steer->self, steer->side->beside, &looks, turns, work, err);
 }
 
 sonar_code sonar_look_evaluate(sonar_engine *e, sonar_engine_stage which, size_t n, float *power,
@@ -30,18 +30,18 @@ sonar_code sonar_look_evaluate(sonar_engine *e, sonar_engine_stage which, size_t
     for (size_t done = 0; done < n && !code; done += SLAB) {
         const size_t some = sonar_min_size(n - done, SLAB);
         sonar_buffer powers = sonar_engine_rows(&aim->powers, done, some);
-        code = sonar_look_steer(aim, done, some, &e->last, &turns, err);
+        code = sonar_look_steer(aim, done, some, &e->job.work, &turns, err);
         if (!code)
-            code = beamformer->ops->evaluate(beamformer->self, side->queue, &turns, &powers,
-                                             &e->last, err);
+            code = beamformer->ops->evaluate(beamformer->self, side->beside, &turns, &powers,
+                                             &e->job.work, err);
     }
     if (code)
         return code;
     const sonar_buffer from = sonar_engine_rows(&aim->powers, 0, n);
     sonar_buffer to = sonar_engine_rows(&e->buffers.host_powers, 0, n);
-    code = side->backend->copy(side->queue, &from, &to, err);
+    code = side->backend->copy(side->beside, &from, &to, err);
     if (!code)
-        code = side->backend->record(side->queue, side->done, err);
+        code = side->backend->record(side->beside, side->done, err);
     if (!code)
         code = side->backend->finish(side->done, err);
     if (!code)

@@ -340,7 +340,7 @@ static sonar_code evaluate_sums(sonar_engine *e, size_t first, size_t n, sonar_e
     struct both sums = shaped_both(&p->of_points, 3, (size_t[]){mvdr->bins, n, each});
     struct both added = shaped_both(&p->added_points, 3, (size_t[]){e->solves.bins, n, each});
     struct both power = shaped_both(&p->point_power, 1, &n);
-    sonar_work work = e->last;
+    sonar_work work = e->job.work;
     sonar_code code = evaluate(&e->sums, &e->sums.side->aim, &work, first, n, &sums, err);
     if (!code)
         code = sonar_exchange_point_sums(e->exchange, n, sums.host.data, added.host.data, err);
@@ -357,22 +357,22 @@ static sonar_code evaluate_sums(sonar_engine *e, size_t first, size_t n, sonar_e
 static sonar_code evaluate_cbf(sonar_engine *e, size_t first, size_t n, float *power,
                                sonar_error *err) {
     const size_t snapshots = e->spec.specs->cbf.max_snapshots;
-    const size_t band = sonar_engine_live_cbf(e, e->last.params)->cbf_bins;
+    const size_t band = sonar_engine_live_cbf(e, e->job.work.params)->cbf_bins;
     struct both out = shaped_both(&e->parts.point_parts, 3, (size_t[]){snapshots, band, n});
     sonar_code code = SONAR_OK;
     if (e->parts.absent)
         clear(&out);
     else
-        code = evaluate(&e->cbf, &e->cbf.side->aim, &e->last, first, n, &out, err);
+        code = evaluate(&e->cbf, &e->cbf.side->aim, &e->job.work, first, n, &out, err);
     return code ? code
-                : sonar_exchange_point_beams(e->exchange, e->last.params, n, out.host.data, power,
-                                             err);
+                : sonar_exchange_point_beams(e->exchange, e->job.work.params, n, out.host.data,
+                                             power, err);
 }
 
 static sonar_code evaluate_mvdr(sonar_engine *e, size_t first, size_t n, float *power,
                                 sonar_error *err) {
     struct both out = shaped_both(&e->parts.point_power, 1, &n);
-    sonar_work work = e->last;
+    sonar_work work = e->job.work;
     sonar_code code = SONAR_OK;
     work.params = e->spec.ranks->params;
     if (e->sums.ops)
@@ -396,6 +396,7 @@ static sonar_code evaluate_parts(sonar_engine *e, sonar_engine_stage which, size
 }
 
 const struct crossing sonar_crossing_of_ranks = {.host_transforms = true,
+                                                 .waits = true,
                                                  .make = sonar_parts_make,
                                                  .keep = keep_common,
                                                  .beams = beams,

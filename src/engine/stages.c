@@ -11,13 +11,19 @@ static sonar_code use(const sonar_backend *backend, sonar_error *err) {
     return backend->use ? backend->use(backend, err) : SONAR_OK;
 }
 
-static sonar_code open_side(struct side *side, const sonar_backend *backend, sonar_error *err) {
+static sonar_code open_side(struct side *side, const sonar_backend *backend, bool overlaps,
+                            sonar_error *err) {
     side->backend = backend;
     sonar_code code = use(backend, err);
     if (!code)
         code = backend->queue_create(backend, &side->queue, err);
+    side->beside = side->queue;
+    if (!code && overlaps)
+        code = backend->queue_create(backend, &side->beside, err);
     if (!code)
         code = backend->event_create(backend, &side->done, err);
+    if (!code)
+        code = backend->event_create(backend, &side->beams, err);
     return code ? code : backend->event_create(backend, &side->transferred, err);
 }
 
@@ -30,7 +36,7 @@ static sonar_code find_side(sonar_engine *e, const sonar_backend *backend, struc
     if ((*found)->backend)
         return sonar_fail(err, SONAR_EINVAL, "engine", "%s and %s cannot share an engine",
                           (*found)->backend->name, backend->name);
-    return open_side(*found, backend, err);
+    return open_side(*found, backend, e->overlaps, err);
 }
 
 sonar_code sonar_engine_use(sonar_engine *e, sonar_error *err) {

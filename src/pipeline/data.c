@@ -188,10 +188,21 @@ static bool underflows(uint32_t outputs, const sonar_result *result) {
     return true;
 }
 
+/* What needs no more than the CBF's surfaces. A device may solve the MVDR meanwhile. */
+static sonar_code conclude_beams(sonar_pipeline *p, uint32_t outputs, sonar_result *result,
+                                 sonar_error *err) {
+    const int64_t began = sonar_monotonic_ns();
+    sonar_code code = SONAR_OK;
+    if (outputs & sonar_topics_by(SONAR_MADE_BY_DETECTOR))
+        code = sonar_pipeline_detect_cbf(p, result, err);
+    sonar_latency_add(p, SONAR_LATENCY_DETECT, began);
+    return code;
+}
+
 /* Detections, tracks, ratios and facts computed from the finished surfaces. */
 static sonar_code conclude(sonar_pipeline *p, uint32_t outputs, sonar_result *result,
                            sonar_error *err) {
-    int64_t began = sonar_monotonic_ns();
+    const int64_t began = sonar_monotonic_ns();
     finish_mvdr_facts(p, outputs, result);
     result->underflow = underflows(outputs, result);
     sonar_code code = SONAR_OK;
@@ -206,9 +217,26 @@ static sonar_code conclude(sonar_pipeline *p, uint32_t outputs, sonar_result *re
     if (!code && p->live->plan->config->mvdr_cell_maximum &&
         result->present & SONAR_WANT(SONAR_MVDR_AZIMUTH))
         code = sonar_pipeline_raise(p, result, err);
-    sonar_latency_stage(p, SONAR_TIMED_DETECT, began);
     sonar_latency_add(p, SONAR_LATENCY_DETECT, began);
+    sonar_latency_stage(p, SONAR_TIMED_DETECT, p->trip.part_ns[SONAR_LATENCY_DETECT]);
     return code;
+}
+
+/* Runs the stages and makes the result of their surfaces. */
+static sonar_code run_stages(sonar_pipeline *p, const sonar_engine_job *job, sonar_result *result,
+                             bool *cancelled, sonar_error *err) {
+    int64_t began = sonar_monotonic_ns();
+    sonar_code code = sonar_engine_begin(p->engine, job, err);
+    sonar_latency_add(p, SONAR_LATENCY_ENGINE, began);
+    code = p->sharing->cancelled(p, code, cancelled, err);
+    if (!code && !*cancelled && result)
+        code = conclude_beams(p, job->outputs, result, err);
+    if (code || *cancelled)
+        return code;
+    began = sonar_monotonic_ns();
+    code = sonar_engine_finish(p->engine, err);
+    sonar_latency_add(p, SONAR_LATENCY_ENGINE, began);
+    return code || !result ? code : conclude(p, job->outputs, result, err);
 }
 
 static sonar_code process(sonar_pipeline *p, const struct turn *turn, bool *cancelled,
@@ -236,18 +264,11 @@ static sonar_code process(sonar_pipeline *p, const struct turn *turn, bool *canc
         .lookback = sonar_min_size(window->lookback, p->config->specs.mvdr_lookback)};
     if (turn->result && job.outputs & SONAR_WANT(SONAR_BEAM_AUDIO))
         sonar_beams_run(p, window, turn->result);
-    const int64_t began = sonar_monotonic_ns();
-    if (!code)
-        code = sonar_engine_run(p->engine, &job, err);
-    sonar_latency_add(p, SONAR_LATENCY_ENGINE, began);
-    code = p->sharing->cancelled(p, code, cancelled, err);
-    if (code || *cancelled)
-        return code;
-    if (turn->result) {
+    if (turn->result)
         turn->result->present = turn->wanted & job.outputs;
-        code = conclude(p, job.outputs, turn->result, err);
-    }
-    return p->sharing->end(p, code, cancelled, err);
+    if (!code)
+        code = run_stages(p, &job, turn->result, cancelled, err);
+    return *cancelled ? code : p->sharing->end(p, code, cancelled, err);
 }
 
 void sonar_data_note_failure(struct progress *progress, const sonar_error *err) {

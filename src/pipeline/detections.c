@@ -39,8 +39,7 @@ static sonar_code power_at(void *ctx, size_t n, const double *az_deg, const doub
     return code ? code : sonar_engine_evaluate(p->engine, request->beamformer, n, look, power, err);
 }
 
-static sonar_code detect_cbf(sonar_pipeline *p, sonar_result *result,
-                             const sonar_accuracy *accuracy, size_t *count, sonar_error *err) {
+sonar_code sonar_pipeline_detect_cbf(sonar_pipeline *p, sonar_result *result, sonar_error *err) {
     const sonar_config *c = p->live->plan->config;
     struct beam_request request = {.pipeline = p, .beamformer = SONAR_ENGINE_CBF};
     const sonar_nearfield near = {.power = result->surface[SONAR_CBF_NEARFIELD].data,
@@ -53,28 +52,26 @@ static sonar_code detect_cbf(sonar_pipeline *p, sonar_result *result,
     sonar_detect_spec spec = p->live->plan->cbf_detect;
     spec.pattern = sonar_pattern_shares;
     spec.pattern_ctx = p->live->pattern;
-    spec.accuracy = accuracy;
     return sonar_detect(&spec, SONAR_FROM_CBF, result->surface[SONAR_CBF_AZIMUTH].data, &near,
-                        p->detect_scratch, power_at, &request, result->detection, count, err);
+                        p->detect_scratch, power_at, &request, result->detection,
+                        &result->detections, err);
 }
 
 static struct beam_request adaptive_request(sonar_pipeline *p) {
     return (struct beam_request){.pipeline = p, .beamformer = SONAR_ENGINE_MVDR};
 }
 
-/* Appends the MVDR's contacts after the `cbf` contacts of the CBF. */
-static sonar_code detect_mvdr(sonar_pipeline *p, sonar_result *result,
-                              const sonar_accuracy *accuracy, size_t cbf, size_t *count,
+/* Finds the MVDR's contacts, which are to follow those of the CBF. */
+static sonar_code detect_mvdr(sonar_pipeline *p, sonar_result *result, size_t *count,
                               sonar_error *err) {
     struct beam_request request = adaptive_request(p);
-    sonar_detection *to = result->detection + cbf;
+    sonar_detection *to = result->detection + result->detections;
     sonar_detect_spec spec = p->live->plan->mvdr_detect;
     spec.tone_reach = result->mvdr_tone_reach;
     spec.spread_m2 = p->live->spread_m2;
     spec.lambda_m = p->live->params->sound_speed_mps / p->live->plan->config->mvdr_band.high_hz;
-    spec.accuracy = accuracy;
     spec.hint = result->detection;
-    spec.hints = cbf;
+    spec.hints = result->detections;
     return sonar_detect(&spec, SONAR_FROM_MVDR, result->surface[SONAR_MVDR_AZIMUTH].data, NULL,
                         p->detect_scratch, power_at, &request, to, count, err);
 }
@@ -93,6 +90,7 @@ static void give_bearings(double heading_deg, const sonar_scan *scan,
     for (size_t i = 0; i < count; i++) {
         sonar_detect_bearing(scan, d[i].az_deg, heading_deg, known, &d[i].bearing_deg,
                              &d[i].mirror_deg);
+        sonar_detect_sigma(scan, accuracy, &d[i]);
         sonar_detect_bearing_sigma(scan, accuracy, declared, known, &d[i]);
     }
 }
@@ -107,15 +105,14 @@ static void give_sides(const sonar_pipeline *p, sonar_detect_source source, cons
 }
 
 sonar_code sonar_pipeline_detect(sonar_pipeline *p, sonar_result *result, sonar_error *err) {
-    size_t cbf = 0, mvdr = 0;
+    const sonar_config *c = p->live->plan->config;
     const bool adapts = p->config->specs.mvdr_enabled;
+    const size_t cbf = result->detections;
+    sonar_detection *adaptive = result->detection + cbf;
+    size_t mvdr = 0;
     const sonar_accuracy beams = sonar_accuracy_cbf(p, result),
                          needles = adapts ? sonar_accuracy_mvdr(p, result) : (sonar_accuracy){0};
-    sonar_code code = detect_cbf(p, result, &beams, &cbf, err);
-    if (!code && adapts)
-        code = detect_mvdr(p, result, &needles, cbf, &mvdr, err);
-    const sonar_config *c = p->live->plan->config;
-    sonar_detection *adaptive = result->detection + cbf;
+    const sonar_code code = adapts ? detect_mvdr(p, result, &mvdr, err) : SONAR_OK;
     give_bearings(result->params.heading_deg, &c->cbf_scan, &beams, &c->array_error,
                   result->detection, cbf);
     give_bearings(result->mvdr_heading_deg, &c->mvdr_scan, &needles, &c->array_error, adaptive,

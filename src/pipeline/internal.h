@@ -362,8 +362,8 @@ void sonar_latency_posted(sonar_pipeline *pipeline, const sonar_result *result, 
 void sonar_latency_count(sonar_pipeline *pipeline, const sonar_result *result);
 /* Limits each measured part to what the parts before it leave of the whole; the rest is OTHER. */
 void sonar_latency_split(uint64_t whole_ns, uint64_t part_ns[SONAR_LATENCY_PARTS]);
-/* Adds the host's time since `began` to a stage outside the engine. */
-void sonar_latency_stage(sonar_pipeline *pipeline, sonar_timed_stage stage, int64_t began_ns);
+/* The host's time for a window in a stage outside the engine. */
+void sonar_latency_stage(sonar_pipeline *pipeline, sonar_timed_stage stage, uint64_t ns);
 /* live.c: makes the first version. */
 sonar_code sonar_live_create(sonar_pipeline *pipeline, sonar_error *err);
 void sonar_live_destroy(sonar_pipeline *pipeline);
@@ -509,7 +509,10 @@ sonar_accuracy sonar_accuracy_cbf(sonar_pipeline *pipeline, const sonar_result *
 sonar_accuracy sonar_accuracy_mvdr(const sonar_pipeline *pipeline, const sonar_result *result);
 /* What declared errors of positions cost, for the status. Control thread. */
 void sonar_accuracy_tick(const sonar_pipeline *pipeline, sonar_status *status);
-/* detections.c: fills result->detection from its surfaces. Data thread. */
+/* detections.c: fills result->detection from its surfaces: with the CBF's contacts; then, once the
+ * MVDR's facts are there, with the MVDR's, and with what both need them for. Data thread. */
+sonar_code sonar_pipeline_detect_cbf(sonar_pipeline *pipeline, sonar_result *result,
+                                     sonar_error *err);
 sonar_code sonar_pipeline_detect(sonar_pipeline *pipeline, sonar_result *result, sonar_error *err);
 /* detections.c: publishes the largest power of each cell around the peaks of mvdr.azimuth. */
 sonar_code sonar_pipeline_raise(sonar_pipeline *pipeline, sonar_result *result, sonar_error *err);

@@ -70,8 +70,7 @@ void sonar_latency_count(sonar_pipeline *p, const sonar_result *result) {
 
 /* ---- stages that the data thread times itself ------------------------------------------------ */
 
-void sonar_latency_stage(sonar_pipeline *p, sonar_timed_stage stage, int64_t began_ns) {
-    const uint64_t ns = since(began_ns, sonar_monotonic_ns());
+void sonar_latency_stage(sonar_pipeline *p, sonar_timed_stage stage, uint64_t ns) {
     sonar_histogram_add(&p->times.part[stage][SONAR_PART_HOST], ns);
     atomic_store_explicit(&p->times.last_ns[stage], ns, memory_order_relaxed);
 }

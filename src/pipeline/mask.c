@@ -82,7 +82,7 @@ static void measure(sonar_pipeline *p, const sonar_window *window, int64_t began
     sonar_buffer in[2];
     sonar_window_span(window, window->first_sample, sonar_elements_stretch(p->elements), in);
     sonar_elements_measure(p->elements, window->first_sample, in, window->missing);
-    sonar_latency_stage(p, SONAR_TIMED_HEALTH, began);
+    sonar_latency_stage(p, SONAR_TIMED_HEALTH, (uint64_t)(sonar_monotonic_ns() - began));
 }
 
 /* A window may be held as long as no other waits behind it. If one waits, the node is already late,

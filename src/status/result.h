@@ -199,17 +199,27 @@ typedef enum sonar_side {
     SONAR_SIDE_PORT
 } sonar_side;
 
+/* How the power falls off a peak of power P: by A q x^2 / (1 + q x^2) at the distance x along the
+ * scan's coordinate. y = x^2 / fall = 1/(A q) + x^2 / A is fitted to the points that were computed
+ * (detect/sigma.c). */
+typedef struct sonar_peak_shape {
+    double y, xx; /* means of y and of x^2; NaN: there are no points */
+    double depth; /* 1/A; NaN: not determined by the points */
+} sonar_peak_shape;
+
 typedef struct sonar_detection {
     sonar_detect_source source;
-    double az_deg;          /* as in the scan: array frame, or cone angle from the axis */
-    double bearing_deg;     /* true if the heading is known, else array frame; 0..360 */
-    double mirror_deg;      /* cone: the other possible bearing, else NaN */
-    sonar_side side;        /* the side of bearing_deg if it is known; otherwise bearing_deg is the
-                               starboard bearing */
-    double side_confidence; /* confidence, 0 (unknown) to 1 */
-    double power;           /* broadband, unit^2, at az_deg */
-    double background;      /* broadband, unit^2 */
-    double snr_db;          /* 10 log10(power / background) */
+    double az_deg;           /* as in the scan: array frame, or cone angle from the axis */
+    double bearing_deg;      /* true if the heading is known, else array frame; 0..360 */
+    double mirror_deg;       /* cone: the other possible bearing, else NaN */
+    sonar_side side;         /* the side of bearing_deg if it is known; otherwise bearing_deg is the
+                                starboard bearing */
+    double side_confidence;  /* confidence, 0 (unknown) to 1 */
+    double power;            /* broadband, unit^2, at az_deg */
+    double background;       /* broadband, unit^2 */
+    double least_background; /* in any direction of the scan */
+    double snr_db;           /* 10 log10(power / background) */
+    sonar_peak_shape shape;
     double sigma; /* standard deviation of the place by noise, of az_deg's cosine on a cone, else of
                      az_deg in radians; NaN: not known */
     double

@@ -29,9 +29,7 @@ struct fake_device {
     long made;            /* existing queues, events, buffers, stages and graphs */
     long graphs_run, resets;
     long copied_samples; /* copies of float samples to a device */
-    long faults;       /* work that failed or could not be stored, times that were read too early */
-    long microseconds; /* events have no real times: each time that is read is one later than the
-                          last */
+    long faults; /* work that failed or could not be stored, times that were read too early */
     unsigned queues;
 };
 extern struct fake_device fake;
