@@ -119,10 +119,15 @@ static void use_keys(void *socket, const char *server_key, const char *public_ke
     zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, secret_key, 41);
 }
 
-/* keys: samples and results over TCP with CURVE. */
-static void start(struct siege *s, bool tcp, const char *overload, bool keys) {
+/* keys: samples and results over TCP with CURVE. In a short siege the machine may be so busy that
+ * no message leaves the daemon for seconds: they are queued, not lost. */
+static void start(struct siege *s, bool tcp, const char *overload, bool keys, bool lasting) {
     int zero = 0, wait_ms = 30000;
-    *s = (struct siege){.box = box_open(), .over = keys ? "curve" : tcp ? "tcp" : "ipc"};
+    *s = (struct siege){.box = box_open(),
+                        .over = keys  ? "curve"
+                                : tcp ? "tcp"
+                                      : "ipc",
+                        .lasting = lasting};
     if (tcp) {
         own_endpoint("tcp", s->in);
         own_endpoint("tcp", s->out);
@@ -141,10 +146,10 @@ static void start(struct siege *s, bool tcp, const char *overload, bool keys) {
               "ingest: {endpoints: [\"%s\"], overload: %s, max_message_bytes: 1048576}\n"
               "dft: {length: 512, hop: 256}\n"
               "cbf: {band_hz: [600, 950]}\n"
-              "output: {endpoint: \"%s\"}\n"
+              "output: {endpoint: \"%s\", high_water_mark: %d}\n"
               "control: {endpoint: \"%s\"}\n"
               "runtime: {backend: cpu, threads: 1, state_dir: \"%s\"}\n%s",
-              CHANNELS, s->in, overload, s->out, s->control, s->box.dir,
+              CHANNELS, s->in, overload, s->out, lasting ? 48 : 512, s->control, s->box.dir,
               keys ? make_keys(s) : "security: {ipc_mode: 0666}\n");
     s->daemon =
         process_start(&s->box, "sonard.log", "sonard", box_path(&s->box, "sonard.yaml"), NULL);
@@ -1175,9 +1180,8 @@ static void besiege(bool tcp, const char *overload, bool keys, struct choice cho
                     {"endless parts", endless_parts, PLAIN, 3},
                     {"pauses", pauses, PLAIN, 3}};
     struct siege s;
-    start(&s, tcp, overload, keys);
+    start(&s, tcp, overload, keys, until_s > (double)sonar_monotonic_ns() * 1e-9 + 1);
     s.attack = choice.attack;
-    s.lasting = until_s > (double)sonar_monotonic_ns() * 1e-9 + 1;
     check(&s, "rest");
     s.rest_bytes = resident_bytes(s.daemon);
     do
