@@ -166,9 +166,10 @@ Test(ingest, two_digitisers_over_tcp) {
 }
 
 Test(ingest, two_digitisers_over_tcp_on_any_address) {
-    const char *target = tcp_endpoint();
-    char endpoint[64];
-    snprintf(endpoint, sizeof endpoint, "tcp://*%s", strrchr(target, ':'));
+    const int port = free_port(SOCK_STREAM);
+    char endpoint[64], target[64];
+    snprintf(endpoint, sizeof endpoint, "tcp://*:%d", port);
+    snprintf(target, sizeof target, "tcp://127.0.0.1:%d", port);
     stream_from_two(endpoint, target);
 }
 
