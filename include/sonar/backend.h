@@ -99,9 +99,10 @@ struct sonar_backend {
     size_t (*memory_free)(const sonar_backend *backend);
     const sonar_decision *decisions; /* the last one has no name; NULL: no decisions */
     /* Work that is recorded once and run often. Between graph_begin and graph_end, enqueued work is
-     * recorded instead of run; an event recorded there is recorded at every run. Addresses and
-     * shapes are fixed by the recording; the content of the memory may change from run to run. The
-     * work of every stage can be recorded. A backend has all four functions or none. */
+     * recorded instead of run; an event recorded there is recorded again whenever a run is
+     * enqueued. Addresses and shapes are fixed by the recording; the content of the memory may
+     * change from run to run. The work of every stage can be recorded. A backend has all four
+     * functions or none. */
     sonar_code (*graph_begin)(sonar_queue *queue, sonar_error *err);
     /* Ends the recording in any case; with graph == NULL discards it. */
     sonar_code (*graph_end)(sonar_queue *queue, sonar_graph **graph, sonar_error *err);

@@ -97,7 +97,6 @@ sonar_code sonar_engine_create(const sonar_engine_spec *spec, const sonar_host *
     e->spec = *spec;
     e->host = host;
     e->crossing = &sonar_crossing_alone;
-    e->halves = spec->specs->mvdr_enabled ? HALVES : 1;
     e->overlaps = spec->specs->mvdr_enabled && !spec->ranks;
     if (spec->specs->mvdr_enabled)
         e->solves = spec->specs->mvdr;

@@ -92,11 +92,12 @@ sonar_code sonar_enqueue_mvdr(sonar_engine *e, const struct job *job, sonar_erro
     return code ? code : sonar_timing_end(e, SONAR_ENGINE_MVDR, err);
 }
 
-sonar_code sonar_enqueue_beamformer(sonar_engine *e, const struct job *job, enum half half,
-                                    const struct side *side, sonar_error *err) {
-    if (half == BEAMS)
-        return e->cbf.side == side ? run_cbf(e, job, err) : SONAR_OK;
-    return e->mvdr.side == side ? e->crossing->mvdr(e, job, err) : SONAR_OK;
+sonar_code sonar_enqueue_beamformers(sonar_engine *e, const struct job *job,
+                                     const struct side *side, sonar_error *err) {
+    sonar_code code = e->cbf.side == side ? run_cbf(e, job, err) : SONAR_OK;
+    if (!code && e->overlaps)
+        code = side->backend->record(side->queue, side->beams, err);
+    return !code && e->mvdr.side == side ? e->crossing->mvdr(e, job, err) : code;
 }
 
 /* ---- between host and device ----------------------------------------------------------------- */
@@ -123,7 +124,7 @@ sonar_code sonar_enqueue_transfer(sonar_engine *e, const struct job *job, size_t
     return code;
 }
 
-/* ---- a half ---------------------------------------------------------------------------------- */
+/* ---- all of it ------------------------------------------------------------------------------- */
 
 /* Once the host's DFT has read the ring's samples, they are released to ingest. */
 static sonar_code enqueue_transforms(sonar_engine *e, struct job *job, sonar_error *err) {
@@ -135,10 +136,8 @@ static sonar_code enqueue_transforms(sonar_engine *e, struct job *job, sonar_err
     return code;
 }
 
-sonar_code sonar_enqueue(sonar_engine *e, struct job *job, enum half half, sonar_error *err) {
+sonar_code sonar_enqueue(sonar_engine *e, struct job *job, sonar_error *err) {
     struct side *device = sonar_engine_device(e);
-    sonar_code code = SONAR_OK;
-    if (half == BEAMS && !job->absent)
-        code = enqueue_transforms(e, job, err);
-    return !code && device ? sonar_enqueue_beamformer(e, job, half, device, err) : code;
+    sonar_code code = job->absent ? SONAR_OK : enqueue_transforms(e, job, err);
+    return !code && device ? sonar_enqueue_beamformers(e, job, device, err) : code;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Graphs of the usual window, for each half one for each set of surfaces. They are recorded when
- * the engine is created, after one full run, so that nothing remains to be created, loaded or
- * uploaded. A window that differs from the usual one (after a reset, with samples missing) runs
- * stage by stage. When the parameters change, recordings are out of date, and all windows run stage
- * by stage until some usual windows with the same surfaces have run and no window waits. Then that
- * set is recorded again. */
+/* Graphs of the usual window, one for each set of surfaces. They are recorded when the engine is
+ * created, after one full run, so that nothing remains to be created, loaded or uploaded. A window
+ * that differs from the usual one (after a reset, with samples missing) runs stage by stage. When
+ * the parameters change, recordings are out of date, and all windows run stage by stage until some
+ * usual windows with the same surfaces have run and no window waits. Then that set is recorded
+ * again. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,39 +22,21 @@ static bool is_usual(const sonar_engine *e, const struct job *job) {
            job->plan.offset == e->usual.offset && job->plan.count == e->usual.count;
 }
 
-/* Those of a half. */
-static uint32_t deciding_for(const sonar_engine *e, enum half half) {
-    return deciding(e) & sonar_topics_by(half == BEAMS ? SONAR_MADE_BY_CBF : SONAR_MADE_BY_MVDR);
-}
-
-static const struct recording *find(const sonar_engine *e, enum half half, uint32_t outputs) {
-    const uint32_t made = outputs & deciding_for(e, half);
-    for (size_t i = 0; i < e->recordings; i++)
-        if (e->recorded[i].half == half && e->recorded[i].outputs == made)
-            return &e->recorded[i];
-    return NULL;
-}
-
-bool sonar_graphs_find(sonar_engine *e, const struct job *job,
-                       const struct recording *graph[HALVES]) {
+const struct recording *sonar_graphs_find(sonar_engine *e, const struct job *job) {
     const struct missed now = {job->work.params->version, job->work.outputs & deciding(e), 1};
     struct missed *missed = &e->missed;
     const bool usual = is_usual(e, job);
-    bool found = usual && e->recorded_version == now.version;
-    for (int half = 0; half < e->halves; half++) {
-        graph[half] = find(e, (enum half)half, now.outputs);
-        found = found && graph[half];
-    }
-    if (found) {
-        missed->windows = 0;
-        return true;
-    }
+    for (size_t i = 0; usual && e->recorded_version == now.version && i < e->recordings; i++)
+        if (e->recorded[i].outputs == now.outputs) {
+            missed->windows = 0;
+            return &e->recorded[i];
+        }
     if (usual && missed->windows && missed->version == now.version &&
         missed->outputs == now.outputs)
         missed->windows++;
     else
         *missed = usual ? now : (struct missed){0};
-    return false;
+    return NULL;
 }
 
 /* A window of zeros. */
@@ -66,16 +48,14 @@ static struct job rehearsal(const sonar_engine *e, const sonar_params *params, u
 static sonar_code rehearse(sonar_engine *e, sonar_error *err) {
     struct side *device = sonar_engine_device(e);
     struct job job = rehearsal(e, e->spec.params, deciding(e));
-    sonar_code code = SONAR_OK;
-    for (int half = 0; half < e->halves && !code; half++)
-        code = sonar_enqueue(e, &job, (enum half)half, err);
+    sonar_code code = sonar_enqueue(e, &job, err);
     if (!code)
         code = device->backend->record(device->queue, device->done, err);
     return code ? code : device->backend->finish(device->done, err);
 }
 
-static sonar_code record(sonar_engine *e, const sonar_params *params, enum half half,
-                         uint32_t outputs, sonar_error *err) {
+static sonar_code record(sonar_engine *e, const sonar_params *params, uint32_t outputs,
+                         sonar_error *err) {
     struct side *device = sonar_engine_device(e);
     struct recording *to = &e->recorded[e->recordings];
     struct job job = rehearsal(e, params, outputs);
@@ -83,38 +63,25 @@ static sonar_code record(sonar_engine *e, const sonar_params *params, enum half 
     if (code)
         return code;
     e->timestamps.recorded = e->timestamps.timed = 0;
-    code = sonar_enqueue(e, &job, half, err);
+    code = sonar_enqueue(e, &job, err);
     sonar_code ended =
         device->backend->graph_end(device->queue, code ? NULL : &to->graph, code ? NULL : err);
     if (code || ended)
         return code ? code : ended;
-    to->half = half;
     to->outputs = outputs;
     to->timed = e->timestamps.timed;
     e->recordings++;
     return SONAR_OK;
 }
 
-static size_t subsets(uint32_t mask) {
-    return (size_t)1 << __builtin_popcount(mask);
-}
-
-static sonar_code record_subsets(sonar_engine *e, enum half half, sonar_error *err) {
-    const uint32_t mask = deciding_for(e, half);
-    sonar_code code = record(e, e->spec.params, half, 0, err);
-    for (uint32_t set = mask; set && !code; set = (set - 1) & mask)
-        code = record(e, e->spec.params, half, set, err);
-    return code;
-}
-
-static sonar_code record_all(sonar_engine *e, sonar_error *err) {
-    e->recorded = sonar_alloc(subsets(deciding_for(e, BEAMS)) + subsets(deciding_for(e, ADAPTIVE)),
-                              sizeof *e->recorded);
+/* Enumerates the subsets of `mask`. */
+static sonar_code record_all(sonar_engine *e, uint32_t mask, sonar_error *err) {
+    e->recorded = sonar_alloc((size_t)1 << __builtin_popcount(mask), sizeof *e->recorded);
     if (!e->recorded)
         return sonar_fail(err, SONAR_ENOMEM, "graphs", "no memory for the list of graphs");
-    sonar_code code = SONAR_OK;
-    for (int half = 0; half < e->halves && !code; half++)
-        code = record_subsets(e, (enum half)half, err);
+    sonar_code code = record(e, e->spec.params, 0, err);
+    for (uint32_t set = mask; set && !code; set = (set - 1) & mask)
+        code = record(e, e->spec.params, set, err);
     return code;
 }
 
@@ -126,7 +93,7 @@ sonar_code sonar_graphs_create(sonar_engine *e, sonar_error *err) {
     e->recording = true;
     sonar_code code = rehearse(e, err);
     if (!code)
-        code = record_all(e, err);
+        code = record_all(e, deciding(e), err);
     e->recording = false;
     e->recorded_version = e->spec.params->version;
     /* after recording, since the reset must not be part of a graph; the first window carries it out
@@ -159,11 +126,7 @@ void sonar_engine_rest(sonar_engine *e) {
         forget_recordings(e);
     e->recorded_version = e->missed.version;
     e->recording = true;
-    sonar_code code = SONAR_OK;
-    for (int half = 0; half < e->halves && !code; half++)
-        if (!find(e, (enum half)half, e->missed.outputs))
-            code = record(e, e->job.work.params, (enum half)half,
-                          e->missed.outputs & deciding_for(e, (enum half)half), NULL);
+    const sonar_code code = record(e, e->job.work.params, e->missed.outputs, NULL);
     e->recording = false;
     e->missed = (struct missed){0};
     if (code)

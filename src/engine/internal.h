@@ -60,12 +60,12 @@ struct buffers {
     sonar_buffer column, host_column; /* u64: the window's column in it, read by recorded work */
 };
 
-/* Events around the stages, for their times; NULL if the backend has no timestamps. The CBF begins
- * where the DFT ends. */
-enum { EDGES = 5 }; /* before DFT, CBF, after it, before MVDR, after it */
+/* Events around the stages, for their times; NULL if the backend has no timestamps. The time
+ * between two stages counts for the later one. */
 struct timestamps {
-    sonar_event *window, *edge[EDGES], *copy_begin;
-    int64_t window_ns, launched_ns, began_ns[SONAR_ENGINE_STAGES]; /* launched: the last graph */
+    sonar_event *window, *edge[SONAR_ENGINE_STAGES + 1], *copy_begin; /* edge: before each stage,
+                                                                         after the last */
+    int64_t window_ns, began_ns[SONAR_ENGINE_STAGES];
     unsigned recorded, timed; /* of this window: edges, stages; a bit each */
     bool copy_recorded;
     uint64_t copy_ns, last_ns[SONAR_ENGINE_STAGES]; /* of this window; 0: the stage was not run, or
@@ -107,12 +107,8 @@ static inline bool sonar_job_wants(const struct job *job, sonar_surface surface)
     return job->work.outputs & SONAR_WANT(surface);
 }
 
-/* A window's work on a device, in the order in which it is enqueued. */
-enum half { BEAMS = 0, ADAPTIVE, HALVES }; /* DFT and CBF; MVDR */
-
-/* The work of a half as one graph. */
+/* The work of a window as one graph. */
 struct recording {
-    enum half half;
     uint32_t outputs; /* the surfaces it makes */
     unsigned timed;   /* the stages in it, a bit each */
     sonar_graph *graph;
@@ -181,7 +177,6 @@ extern const struct crossing sonar_crossing_alone, sonar_crossing_of_ranks;
 struct sonar_engine {
     sonar_engine_spec spec;
     const struct crossing *crossing;
-    int halves;               /* of a window's work; without an MVDR, 1 */
     bool overlaps;            /* the MVDR may run beside what follows the CBF */
     sonar_exchange *exchange; /* NULL: no other ranks */
     struct parts parts;       /* with ranks */
@@ -209,7 +204,7 @@ struct sonar_engine {
     uint64_t recorded_version; /* version of the parameters at the last recording; other versions
                                   need other launches */
     size_t recordings;
-    struct recording *recorded; /* [sets of surfaces of each half]; NULL: nothing can be recorded */
+    struct recording *recorded; /* [sets of surfaces]; NULL: nothing can be recorded */
     struct missed missed;
 };
 
@@ -279,14 +274,14 @@ void sonar_snapshots_forget(struct history *history);
 /* First sample of one of the plan's snapshots. */
 uint64_t sonar_snapshots_first(const sonar_specs *specs, const sonar_window *window,
                                const struct plan *plan, size_t index);
-/* enqueue.c: enqueues a half up to the device's surfaces, stage by stage. Graphs record this. */
-sonar_code sonar_enqueue(struct sonar_engine *engine, struct job *job, enum half half,
-                         sonar_error *err);
+/* enqueue.c: enqueues everything up to the device's surfaces, stage by stage. Graphs record
+ * this. */
+sonar_code sonar_enqueue(struct sonar_engine *engine, struct job *job, sonar_error *err);
 /* crossing.mvdr of one process. */
 sonar_code sonar_enqueue_mvdr(struct sonar_engine *engine, const struct job *job, sonar_error *err);
-/* Enqueues the beamformer of a half, if it is on this side. */
-sonar_code sonar_enqueue_beamformer(struct sonar_engine *engine, const struct job *job,
-                                    enum half half, const struct side *side, sonar_error *err);
+/* Enqueues the beamformers of one side. */
+sonar_code sonar_enqueue_beamformers(struct sonar_engine *engine, const struct job *job,
+                                     const struct side *side, sonar_error *err);
 /* Copies those results of the DFT that the other side reads, with `taken` snapshots for the
  * MVDR. */
 sonar_code sonar_enqueue_transfer(struct sonar_engine *engine, const struct job *job, size_t taken,
@@ -294,17 +289,15 @@ sonar_code sonar_enqueue_transfer(struct sonar_engine *engine, const struct job 
 /* graphs.c: records the engine's graphs if the device can record. Needs buffers and parameters. */
 sonar_code sonar_graphs_create(struct sonar_engine *engine, sonar_error *err);
 void sonar_graphs_destroy(struct sonar_engine *engine);
-/* The graphs of a window's halves. False: it must be enqueued stage by stage. Call it once per
- * window. */
-bool sonar_graphs_find(struct sonar_engine *engine, const struct job *job,
-                       const struct recording *graph[HALVES]);
+/* The graph of a window; NULL: it must be enqueued stage by stage. Call it once per window. */
+const struct recording *sonar_graphs_find(struct sonar_engine *engine, const struct job *job);
 /* timing.c: timestamps of a window and of the stages in it. */
 sonar_code sonar_timing_create(struct sonar_engine *engine, sonar_error *err);
 void sonar_timing_destroy(struct sonar_engine *engine);
 sonar_code sonar_timing_window(struct sonar_engine *engine, sonar_error *err);
 sonar_code sonar_timing_begin(struct sonar_engine *engine, int stage, sonar_error *err);
 sonar_code sonar_timing_end(struct sonar_engine *engine, int stage, sonar_error *err);
-/* Replaces begin and end for a half that ran as a graph. */
-void sonar_timing_replayed(struct sonar_engine *engine, const struct recording *recording);
+/* Replaces begin and end for a window that ran as a graph. */
+void sonar_timing_replayed(struct sonar_engine *engine, unsigned timed);
 
 #endif

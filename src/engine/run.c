@@ -101,36 +101,15 @@ const struct crossing sonar_crossing_alone = {.make = sonar_engine_make_surfaces
 
 /* ---- one window ------------------------------------------------------------------------------ */
 
-/* Runs what sonar_enqueue does as one graph. */
-static sonar_code run_graph(sonar_engine *e, const struct recording *recording, sonar_error *err) {
+/* Runs what sonar_enqueue does as one graph; the copy for element.psd is not part of the graph. */
+static sonar_code run_graph(sonar_engine *e, const struct job *job,
+                            const struct recording *recording, sonar_error *err) {
     struct side *device = sonar_engine_device(e);
     sonar_code code = device->backend->graph_run(device->queue, recording->graph, err);
-    if (!code)
-        sonar_timing_replayed(e, recording);
-    return code;
-}
-
-/* `beside` continues after the work that the queue has been given so far. */
-static sonar_code branch(const struct side *side, sonar_error *err) {
-    const sonar_code code = side->backend->record(side->queue, side->beams, err);
-    return code ? code : side->backend->wait(side->beside, side->beams, err);
-}
-
-/* Enqueues the transforms and what the device computes. The copy for element.psd is not part of a
- * graph. */
-static sonar_code enqueue(sonar_engine *e, struct job *job, sonar_error *err) {
-    struct side *device = sonar_engine_device(e);
-    const struct recording *graph[HALVES];
-    const bool recorded = sonar_graphs_find(e, job, graph);
-    sonar_code code = SONAR_OK;
-    for (int half = 0; half < e->halves && !code; half++) {
-        code =
-            recorded ? run_graph(e, graph[half], err) : sonar_enqueue(e, job, (enum half)half, err);
-        if (!code && device && half == BEAMS && e->overlaps)
-            code = branch(device, err);
-    }
-    e->not_as_recorded = false;
-    return code || !recorded ? code : sonar_enqueue_transfer(e, job, 0, err);
+    if (code)
+        return code;
+    sonar_timing_replayed(e, recording->timed);
+    return sonar_enqueue_transfer(e, job, 0, err);
 }
 
 static sonar_code run_host(sonar_engine *e, const struct job *job, sonar_error *err) {
@@ -138,8 +117,8 @@ static sonar_code run_host(sonar_engine *e, const struct job *job, sonar_error *
     if (!host->backend)
         return SONAR_OK;
     sonar_code code = await_transfer(e, err);
-    for (int half = 0; half < e->halves && !code; half++)
-        code = sonar_enqueue_beamformer(e, job, (enum half)half, host, err);
+    if (!code)
+        code = sonar_enqueue_beamformers(e, job, host, err);
     return code ? code : e->crossing->fetch(e, job, host, err);
 }
 
@@ -157,8 +136,13 @@ static sonar_code run(sonar_engine *e, struct job *job, sonar_error *err) {
     sonar_code code = sonar_timing_window(e, err);
     if (!code && !job->absent)
         code = sonar_samples_upload(e, job, err);
-    if (!code)
-        code = enqueue(e, job, err);
+    if (code)
+        return code;
+    const struct recording *recording = sonar_graphs_find(e, job);
+    code = recording ? run_graph(e, job, recording, err) : sonar_enqueue(e, job, err);
+    e->not_as_recorded = false;
+    if (!code && device && e->overlaps)
+        code = device->backend->wait(device->beside, device->beams, err);
     if (!code)
         sonar_engine_prefetch(e); /* concurrently with the stages */
     if (!code && device)

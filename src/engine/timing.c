@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+#include <math.h>
 #include <string.h>
 
 #include "engine/internal.h"
@@ -26,10 +27,6 @@ static const struct side *timed_side(const sonar_engine *e, int stage) {
     return e->timestamps.window && side == &e->side[DEVICE_SIDE] ? side : NULL;
 }
 
-static int first_edge(int stage) {
-    return stage == SONAR_ENGINE_MVDR ? EDGES - 2 : stage;
-}
-
 static sonar_code record_timestamp(sonar_engine *e, const struct side *side, int edge,
                                    sonar_error *err) {
     struct timestamps *m = &e->timestamps;
@@ -46,7 +43,7 @@ sonar_code sonar_timing_window(sonar_engine *e, sonar_error *err) {
     m->copy_recorded = false;
     m->copy_ns = 0;
     memset(m->last_ns, 0, sizeof m->last_ns);
-    m->window_ns = m->launched_ns = sonar_monotonic_ns();
+    m->window_ns = sonar_monotonic_ns();
     return m->window ? device->backend->record(device->queue, m->window, err) : SONAR_OK;
 }
 
@@ -54,8 +51,7 @@ sonar_code sonar_timing_begin(sonar_engine *e, int stage, sonar_error *err) {
     struct timestamps *m = &e->timestamps;
     const struct side *side = timed_side(e, stage);
     m->began_ns[stage] = sonar_monotonic_ns();
-    const int edge = first_edge(stage);
-    return side && !(m->recorded & 1u << edge) ? record_timestamp(e, side, edge, err) : SONAR_OK;
+    return side && !(m->recorded & 1u << stage) ? record_timestamp(e, side, stage, err) : SONAR_OK;
 }
 
 sonar_code sonar_timing_end(sonar_engine *e, int stage, sonar_error *err) {
@@ -69,22 +65,18 @@ sonar_code sonar_timing_end(sonar_engine *e, int stage, sonar_error *err) {
     if (!side)
         return SONAR_OK;
     m->timed |= 1u << stage;
-    return record_timestamp(e, side, first_edge(stage) + 1, err);
+    return record_timestamp(e, side, stage + 1, err);
 }
 
-/* A graph's single launch counts for its first stage. */
-void sonar_timing_replayed(sonar_engine *e, const struct recording *recording) {
+/* The graph's single launch counts for the first stage. */
+void sonar_timing_replayed(sonar_engine *e, unsigned timed) {
     struct timestamps *m = &e->timestamps;
-    const int64_t now = sonar_monotonic_ns();
-    const int first = recording->half == BEAMS ? SONAR_ENGINE_DFT : SONAR_ENGINE_MVDR;
-    if (recording->timed & 1u << first)
-        sonar_histogram_add(&e->spec.times->part[first][SONAR_PART_HOST],
-                            (uint64_t)(now - m->launched_ns));
+    int64_t now = sonar_monotonic_ns();
+    sonar_histogram_add(&e->spec.times->part[SONAR_ENGINE_DFT][SONAR_PART_HOST],
+                        (uint64_t)(now - m->window_ns));
     for (int i = 0; i < SONAR_ENGINE_STAGES; i++)
-        if (recording->timed & 1u << i)
-            m->began_ns[i] = now;
-    m->launched_ns = now;
-    m->timed |= recording->timed;
+        m->began_ns[i] = now;
+    m->timed = timed;
 }
 
 /* A stage waits in the queue from when the host began it until the device does; both are counted
@@ -93,14 +85,18 @@ void sonar_timing_replayed(sonar_engine *e, const struct recording *recording) {
 void sonar_engine_collect_times(sonar_engine *e) {
     struct timestamps *m = &e->timestamps;
     const sonar_backend *backend = e->side[DEVICE_SIDE].backend;
-    double us, begin_us;
+    double us, edge_us[SONAR_ENGINE_STAGES + 1];
+    for (int i = 0; i <= SONAR_ENGINE_STAGES; i++) {
+        unsigned either = 3u << i >> 1; /* the stages before and after this edge */
+        if (!(m->timed & either) || backend->elapsed(m->window, m->edge[i], &edge_us[i], NULL))
+            edge_us[i] = NAN;
+    }
     for (int i = 0; i < SONAR_ENGINE_STAGES; i++) {
-        sonar_event *const *edge = &m->edge[first_edge(i)];
-        if (!(m->timed & 1u << i) || backend->elapsed(m->window, edge[0], &begin_us, NULL) ||
-            backend->elapsed(edge[0], edge[1], &us, NULL))
+        us = edge_us[i + 1] - edge_us[i];
+        if (!(m->timed & 1u << i) || isnan(us))
             continue;
         add_us(e, i, SONAR_PART_DEVICE, us);
-        add_us(e, i, SONAR_PART_QUEUE, begin_us - (double)(m->began_ns[i] - m->window_ns) * 1e-3);
+        add_us(e, i, SONAR_PART_QUEUE, edge_us[i] - (double)(m->began_ns[i] - m->window_ns) * 1e-3);
         note_last(e, i, in_ns(us));
     }
     if (m->copy_recorded && !backend->elapsed(m->copy_begin, e->copied, &us, NULL)) {
@@ -123,16 +119,15 @@ sonar_code sonar_timing_create(sonar_engine *e, sonar_error *err) {
     if (!backend || !backend->elapsed)
         return SONAR_OK;
     sonar_code code = backend->event_create(backend, &m->window, err);
-    for (int i = 0; i < EDGES && !code; i++)
+    for (int i = 0; i <= SONAR_ENGINE_STAGES && !code; i++)
         code = backend->event_create(backend, &m->edge[i], err);
     return code || !e->copies ? code : backend->event_create(backend, &m->copy_begin, err);
 }
 
 void sonar_timing_destroy(sonar_engine *e) {
     struct timestamps *m = &e->timestamps;
-    sonar_event *const events[] = {m->window,  m->copy_begin, m->edge[0], m->edge[1],
-                                   m->edge[2], m->edge[3],    m->edge[4]};
-    _Static_assert(sizeof events == sizeof(sonar_event *) * (EDGES + 2), "all of them");
+    sonar_event *const events[] = {m->window,  m->copy_begin, m->edge[0],
+                                   m->edge[1], m->edge[2],    m->edge[3]};
     for (size_t i = 0; i < sizeof events / sizeof *events; i++)
         if (events[i])
             e->side[DEVICE_SIDE].backend->event_destroy(events[i]);
