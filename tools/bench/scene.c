@@ -99,10 +99,10 @@ static sonar_code make_snapshots(bench_scene *s, sonar_error *err) {
     const bench_case *c = s->c;
     if (!c->mvdr.bins)
         return SONAR_OK;
-    s->snapshot = sonar_alloc(c->snapshots * c->mvdr.bins, c->sensors * sizeof *s->snapshot);
+    s->snapshot = sonar_alloc((c->snapshots + 1) * c->mvdr.bins, c->sensors * sizeof *s->snapshot);
     if (!s->snapshot)
         return sonar_fail(err, SONAR_ENOMEM, c->name, "no memory for the snapshots");
-    host->parallel(host->ctx, c->snapshots, make_snapshot, s);
+    host->parallel(host->ctx, c->snapshots + 1, make_snapshot, s);
     return SONAR_OK;
 }
 

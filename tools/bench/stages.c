@@ -64,7 +64,7 @@ static sonar_code make_inputs(bench_stages *r, sonar_error *err) {
 
 static sonar_code make_snapshots(bench_stages *r, sonar_error *err) {
     const bench_scene *s = r->scene;
-    const size_t shape[] = {s->c->snapshots, s->c->mvdr.bins, s->c->sensors};
+    const size_t shape[] = {s->c->snapshots + 1, s->c->mvdr.bins, s->c->sensors};
     if (!s->c->mvdr.bins)
         return SONAR_OK;
     const sonar_buffer from = sonar_buffer_view(s->snapshot, SONAR_C32, 3, shape);
@@ -219,16 +219,20 @@ static sonar_code adapt(bench_stages *r, const bench_stage *mvdr, size_t first, 
     return mvdr->ops->execute(mvdr->self, r->queue, &in, r->mvdr_out, &work, err);
 }
 
+/* The snapshot that enters a full block is the one that left it a window before. */
+static sonar_code adapt_to_next(bench_stages *r, const bench_stage *mvdr, sonar_error *err) {
+    return adapt(r, mvdr, r->fresh++ % (r->scene->c->snapshots + 1), 1,
+                 SONAR_WANT(SONAR_MVDR_AZIMUTH), err);
+}
+
 sonar_code bench_stages_mvdr(void *ctx, sonar_error *err) {
     bench_stages *r = ctx;
-    return adapt(r, &r->mvdr, r->fresh++ % r->scene->c->snapshots, 1,
-                 SONAR_WANT(SONAR_MVDR_AZIMUTH), err);
+    return adapt_to_next(r, &r->mvdr, err);
 }
 
 sonar_code bench_stages_trace(void *ctx, sonar_error *err) {
     bench_stages *r = ctx;
-    return adapt(r, &r->trace, r->fresh++ % r->scene->c->snapshots, 1,
-                 SONAR_WANT(SONAR_MVDR_AZIMUTH), err);
+    return adapt_to_next(r, &r->trace, err);
 }
 
 sonar_code bench_stages_looks(void *ctx, sonar_error *err) {
@@ -251,6 +255,7 @@ sonar_code bench_stages_fill_block(bench_stages *r, const bench_stage *mvdr, son
         const uint32_t outputs = SONAR_WANT(SONAR_MVDR_AZIMUTH) | SONAR_WANT(SONAR_MVDR_SPECTRUM);
         code = adapt(r, mvdr, i, some, i + some == all ? outputs : 0, err);
     }
+    r->fresh = all;
     return code;
 }
 

@@ -30,7 +30,7 @@ typedef struct bench_stages {
     size_t bin_sets, turn;  /* turn: the set of bins and the window of samples in use */
     sonar_buffer bins[BENCH_BIN_SETS_MOST]; /* c32 [bin][sensor] */
     sonar_buffer several;                   /* c32 [snapshot][bin][sensor], with cbf_alone */
-    sonar_buffer snapshots;                 /* c32 [snapshot][bin][sensor], for MVDR */
+    sonar_buffer snapshots;                 /* c32 [snapshots + 1][bin][sensor], for MVDR */
     size_t fresh;                           /* the next snapshot */
     sonar_buffer cbf_out[SONAR_CBF_OUTPUTS], mvdr_out[SONAR_MVDR_OUTPUTS];
     sonar_buffer looks, look_power;    /* u64 [direction][sensor], f32 [direction] */
