@@ -1169,6 +1169,24 @@ Test(assembler, stray_frames_of_other_blocks_make_no_block_known) {
     sonar_assembler_destroy(assembler);
 }
 
+/* Its last frame is its first one after the silence: it has not taken its own place. */
+Test(assembler, a_digitiser_that_comes_back_with_one_frame_is_silent_again) {
+    sonar_ingest_spec spec = small_spec();
+    sonar_assembler *assembler = make(&spec);
+    sonar_window w = {0};
+    for (uint64_t f = 0; f < 60; f++) {
+        const int64_t now = (int64_t)f * 50 * ms;
+        send_at(assembler, part(0, 2, 5, f * 50, 50), now);
+        if (f < 10 || f == 30)
+            send_at(assembler, part(2, 2, 5, f * 50, 50), now);
+        sonar_assembler_tick(assembler, now);
+        if (f == 29 || f == 30 || f == 59)
+            cr_expect_eq(counters(assembler).blocks_silent, f != 30, "frame %d", (int)f);
+        take_all(assembler, &w);
+    }
+    sonar_assembler_destroy(assembler);
+}
+
 /* A block that was received once has a wrong shape and does not count as silent when it does not
  * return. One that was received twice does. */
 Test(assembler, one_frame_of_another_shape_makes_no_block_that_falls_silent) {

@@ -169,14 +169,16 @@ void sonar_blocks_begin(sonar_blocks *blocks) {
     }
 }
 
-/* The end of the channels, from `at` on, that one other block has sent since `gone_ns`; `at` if
- * there is no such block. */
-static uint64_t brought_to(const sonar_blocks *blocks, uint64_t at, int64_t gone_ns) {
+/* The end of the channels, from `at` on, that one other block has sent since this one is gone; `at`
+ * if there is no such block. */
+static uint64_t brought_to(const sonar_blocks *blocks, uint64_t at,
+                           const sonar_block_report *gone) {
     uint64_t to = at;
     for (size_t i = 0; i < blocks->count; i++) {
         const sonar_block_state *block = &blocks->block[i];
         const uint64_t first = block->report.first_channel, end = first + block->report.channels;
-        if (block->since_ns >= gone_ns && block->frames > 1 && first <= at && end > to)
+        if (&block->report != gone && block->since_ns >= gone->heard_ns && block->frames > 1 &&
+            first <= at && end > to)
             to = end;
     }
     return to;
@@ -186,7 +188,7 @@ static bool is_replaced(const sonar_blocks *blocks, const sonar_block_report *go
     const uint64_t end = (uint64_t)gone->first_channel + gone->channels;
     uint64_t at = gone->first_channel;
     for (uint64_t to; at < end; at = to)
-        if ((to = brought_to(blocks, at, gone->heard_ns)) == at)
+        if ((to = brought_to(blocks, at, gone)) == at)
             return false;
     return true;
 }
