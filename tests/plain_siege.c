@@ -1046,20 +1046,6 @@ static void floods_again(struct siege *s) {
     check_memory(s, "memory after floods that came again");
 }
 
-/* Frames that wait while nothing is computed come out as windows at once. They are fewer than what
- * libzmq queues for a reader at worst, half of output.high_water_mark. */
-static void watch_training(struct siege *s, subscriber *reader, int *frames,
-                           struct watch_kept *kept) {
-    enum { MOST = 16 };
-    message m;
-    if ((*frames)++ < MOST) {
-        keep_watch(s, reader, 1, kept);
-    } else if (receive(reader, &m, 1000 * FRAME / 8000)) {
-        kept->got++;
-        message_free(&m);
-    }
-}
-
 /* `sonarctl train` while readers connect and leave. If overload is `block`, samples wait meanwhile,
  * and their windows are published afterwards. */
 static void trains(struct siege *s) {
@@ -1074,14 +1060,13 @@ static void trains(struct siege *s) {
     keep_watch(s, &reader, 32, &kept);
     const pid_t ctl =
         process_start(&s->box, "ctl.log", "sonarctl", "-e", s->control, "train", NULL);
-    int frames = 0;
     while (process_running(ctl))
-        watch_training(s, &reader, &frames, &kept);
+        keep_watch(s, &reader, 1, &kept);
     const int status = process_wait(ctl, PATIENCE_MS);
     expect(status == 0, "exit code of sonarctl train", status, 0);
     const int64_t ended_ns = sonar_monotonic_ns(), patience_ns = (int64_t)PATIENCE_MS * 1000000;
     while (access(table, F_OK) && sonar_monotonic_ns() - ended_ns < patience_ns)
-        watch_training(s, &reader, &frames, &kept);
+        keep_watch(s, &reader, 1, &kept);
     keep_watch(s, &reader, 32, &kept);
     end_attack(&of, child);
     expect(!access(table, F_OK), "training under siege has ended", 0, 1);
