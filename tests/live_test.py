@@ -20,8 +20,8 @@ SMALL = ["--sensors", "33", "--case", "latency", "--backend", "cpu", "--threads"
          "--seconds", "2", "--set", "dft.length=4000", "--set", "dft.hop=700", "--set", "cbf.band_bins=[40, 70]"]
 EVERYTHING = ["cbf.azimuth", "cbf.nearfield", "cbf.lofar", "mvdr.azimuth", "mvdr.spectrum", "detections", "status"]
 
-# Waits for a rank that gets no processor for seconds.
 HANG_S = 600
+# Waits for a rank that gets no processor for seconds.
 PATIENT = ["--set", "ingest.queue_windows=80", "--set", "ingest.max_skew_ms=5000", "--set", "cluster.max_skew_ms=10000"]
 
 

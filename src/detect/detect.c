@@ -361,11 +361,12 @@ static sonar_code find(sonar_search *s, sonar_detect_source source, float *scrat
         return code;
     judge_again(s, peaks, found);
     code = sonar_refine_widths(s, task, peaks, found);
+    const double least_background = lowest(background, n);
     size_t listed = 0;
     for (size_t i = 0; i < found && code == SONAR_OK; i++)
         if (peaks[i].listed) {
             peaks[i].is.shape = sonar_shape_of(s, &task[peaks[i].task], &peaks[i].is);
-            peaks[i].is.least_background = lowest(background, n);
+            peaks[i].is.least_background = least_background;
             complete(s, source, &peaks[i]);
             detections[listed++] = peaks[i].is;
         }

@@ -87,7 +87,7 @@ static sonar_code record_all(sonar_engine *e, uint32_t mask, sonar_error *err) {
 
 /* True where all stages are on one device that can record work. */
 sonar_code sonar_graphs_create(sonar_engine *e, sonar_error *err) {
-    if (e->crossing->waits || !e->buffers.column.data || e->side[HOST_SIDE].backend ||
+    if (!e->crossing->records || !e->buffers.column.data || e->side[HOST_SIDE].backend ||
         !sonar_snapshots_usual(e->spec.specs, &e->usual))
         return SONAR_OK;
     e->recording = true;

@@ -153,7 +153,7 @@ struct parts {
  * exchanges nothing, parts.c that of ranks. */
 struct crossing {
     bool host_transforms; /* the host reads the transforms, whichever stages it has */
-    bool waits; /* for other ranks, in the middle of a window: its work cannot be recorded */
+    bool records;         /* a window's work can be recorded: nothing in it waits for others */
     /* The stages, steering and buffers that follow from the stages that are made already. */
     sonar_code (*make)(sonar_engine *engine, sonar_error *err);
     /* Clears in engine->keep[snapshots] those that are not to be taken. */

@@ -396,7 +396,6 @@ static sonar_code evaluate_parts(sonar_engine *e, sonar_engine_stage which, size
 }
 
 const struct crossing sonar_crossing_of_ranks = {.host_transforms = true,
-                                                 .waits = true,
                                                  .make = sonar_parts_make,
                                                  .keep = keep_common,
                                                  .beams = beams,

@@ -91,7 +91,8 @@ static sonar_code finish(sonar_engine *e, const struct job *job, sonar_error *er
     return SONAR_OK;
 }
 
-const struct crossing sonar_crossing_alone = {.make = sonar_engine_make_surfaces,
+const struct crossing sonar_crossing_alone = {.records = true,
+                                              .make = sonar_engine_make_surfaces,
                                               .keep = keep_all,
                                               .beams = own_beams,
                                               .mvdr = sonar_enqueue_mvdr,

@@ -15,15 +15,14 @@ typedef struct bench_scene {
     size_t windows;    /* number of different windows in the ring */
     sonar_buffer ring; /* f32 [sensor][windows * length], host memory; none with mvdr_alone */
     sonar_buffer
-        ring_s16; /* the same as s16, 1000 counts per unit; only for a minute on a device */
-    sonar_c32
-        *snapshot;      /* [snapshots + 1][bin][sensor] for MVDR: none replaces itself in a block */
-    double *position_m; /* [sensor][3] */
-    double *az_deg, *u; /* [direction], [direction][3] */
-    double *zero;       /* [sensor] */
-    float *one;         /* [sensor] */
-    uint8_t *used;      /* [sensor] */
-    uint32_t *channel;  /* [sensor] */
+        ring_s16;         /* the same as s16, 1000 counts per unit; only for a minute on a device */
+    sonar_c32 *snapshot;  /* [snapshots + 1][bin][sensor] for MVDR */
+    double *position_m;   /* [sensor][3] */
+    double *az_deg, *u;   /* [direction], [direction][3] */
+    double *zero;         /* [sensor] */
+    float *one;           /* [sensor] */
+    uint8_t *used;        /* [sensor] */
+    uint32_t *channel;    /* [sensor] */
     uint64_t *far_turns;  /* [direction][sensor] */
     uint64_t *near_turns; /* [range][direction][sensor] */
     sonar_params params;  /* of all these */
