@@ -123,7 +123,7 @@ double bench_mean_sweeps(size_t bins, const float *info) {
 }
 
 sonar_code bench_stages_mvdr_error(bench_stages *r, const bench_stage *mvdr, double *error_db,
-                                   double *sweeps, sonar_error *err) {
+                                   sonar_error *err) {
     sonar_error none = {0}, *why = err ? err : &none;
     const sonar_code code = bench_stages_fill_block(r, mvdr, why);
     if (code)
@@ -135,11 +135,20 @@ sonar_code bench_stages_mvdr_error(bench_stages *r, const bench_stage *mvdr, dou
         *error_db = bench_mvdr_worst_db(
             r->scene, (double)info[middle * SONAR_MVDR_INFO_FIELDS + SONAR_MVDR_DELTA],
             spectrum + middle * r->scene->c->angles);
-        *sweeps = bench_mean_sweeps(r->scene->c->mvdr.bins, info);
     }
     free(spectrum);
     free(info);
     return info ? SONAR_OK : why->code;
+}
+
+sonar_code bench_stages_sweeps(bench_stages *r, double *sweeps, sonar_error *err) {
+    sonar_error none = {0}, *why = err ? err : &none;
+    float *info = fetch(r, &r->mvdr_out[SONAR_MVDR_OUT_INFO], why);
+    if (!info)
+        return why->code;
+    *sweeps = bench_mean_sweeps(r->scene->c->mvdr.bins, info);
+    free(info);
+    return SONAR_OK;
 }
 
 sonar_code bench_stages_mvdr_delta(bench_stages *r, float *delta, sonar_error *err) {

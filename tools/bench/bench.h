@@ -164,7 +164,7 @@ sonar_code bench_ingest(size_t channels, double min_time_s, FILE *to, sonar_erro
 double bench_dft_flop(const bench_case *c);
 double bench_cbf_flop(const bench_case *c, size_t far_bins, size_t near_bins);
 double bench_mvdr_flop(const bench_case *c, double sweeps);
-double bench_refill_flop(const bench_case *c);
+double bench_refill_flop(const bench_case *c, double sweeps);
 double bench_looks_flop(const bench_case *c);
 
 /* 1 / a^H (X X^H / L + delta I)^-1 a in double precision for each direction; x is [snapshot][n],

@@ -62,7 +62,8 @@
         .name = family "-" #b,                                                                     \
         .about = "thesis " tables ": MVDR of " #b " sensors by Jacobi, " #k " bins", .sensors = b, \
         .length = 8192, .fs_hz = 8000, .cbf = {327, k}, .lofar = {327, k}, .mvdr = {327, k},       \
-        .angles = 180, .snapshots = 2 * b, .solver = SONAR_MVDR_JACOBI, .mvdr_alone = true         \
+        .angles = 180, .snapshots = 2 * b, .solver = SONAR_MVDR_JACOBI, .mvdr_alone = true,        \
+        .peers = true                                                                              \
     }
 
 /* The thesis's bins and angles with an array that is not a line, so that every weight has to be
@@ -176,10 +177,10 @@ double bench_mvdr_flop(const bench_case *c, double sweeps) {
     return (double)c->mvdr.bins * (fresh + solution_flop(c, sweeps));
 }
 
-double bench_refill_flop(const bench_case *c) {
+double bench_refill_flop(const bench_case *c, double sweeps) {
     const double b = (double)c->sensors, l = (double)c->snapshots, looks = (double)c->angles;
     const double sums = by_snapshots(c) ? 8 * b * l * ((l + 1) / 2 + looks) : 4 * b * b * l;
-    return (double)c->mvdr.bins * (sums + solution_flop(c, 0));
+    return (double)c->mvdr.bins * (sums + solution_flop(c, sweeps));
 }
 
 double bench_looks_flop(const bench_case *c) {

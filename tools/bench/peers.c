@@ -105,10 +105,12 @@ typedef struct plan {
     double flop, bytes, host_bytes;
 } plan;
 
-/* Whether the case is compared with this kind of peer. */
+/* Whether the case is compared with this kind of peer: eigendecompositions with eigenpairs alone.
+ */
 static bool fits(const bench_case *c, const plan *p) {
     return (!c->cbf_alone || p->spec.columns == c->snapshots) &&
-           c->mvdr_alone == (p->spec.kind >= BENCH_PEER_SYEV_C64);
+           c->mvdr_alone == (p->spec.kind >= BENCH_PEER_SYEV_C64) &&
+           (c->solver != SONAR_MVDR_JACOBI || p->spec.kind != BENCH_PEER_POTRF_C128);
 }
 
 static sonar_code run_peer(const bench_case *c, const plan *p, const bench_site *site,

@@ -43,17 +43,27 @@ static bench_result result_of(const bench_scene *s, const plan *p) {
 
 /* ---- stages alone ---------------------------------------------------------------------------- */
 
-/* Errors and sweeps from the results. This fills MVDR's block, with which the timing continues. */
+/* Errors of the results. This fills MVDR's block, with which the timing continues. */
 static sonar_code look(bench_stages *r, const plan *p, bench_result *result, sonar_error *err) {
     if (p->step == bench_stages_lofar || p->step == bench_stages_several)
         return bench_stages_cbf_error(r, p->step, &result->error_db, err);
-    if (p->step != bench_stages_mvdr && p->step != bench_stages_trace)
+    if (p->step == bench_stages_mvdr)
+        return bench_stages_mvdr_error(r, &r->mvdr, &result->error_db, err);
+    if (p->step == bench_stages_trace)
+        return bench_stages_mvdr_error(r, &r->trace, &result->error_db, err);
+    return SONAR_OK;
+}
+
+/* The sweeps of the last window that was timed, and the work with as many. */
+static sonar_code count_sweeps(bench_stages *r, const plan *p, bench_result *result,
+                               sonar_error *err) {
+    const bool whole = p->step == bench_stages_refill;
+    if (!whole && p->step != bench_stages_mvdr && p->step != bench_stages_trace)
         return SONAR_OK;
-    const bench_stage *mvdr = p->step == bench_stages_mvdr ? &r->mvdr : &r->trace;
-    const sonar_code code =
-        bench_stages_mvdr_error(r, mvdr, &result->error_db, &result->sweeps, err);
+    const sonar_code code = bench_stages_sweeps(r, &result->sweeps, err);
     if (!code)
-        result->flop = bench_mvdr_flop(r->scene->c, result->sweeps);
+        result->flop = whole ? bench_refill_flop(r->scene->c, result->sweeps)
+                             : bench_mvdr_flop(r->scene->c, result->sweeps);
     return code;
 }
 
@@ -65,6 +75,8 @@ static sonar_code time_stage(bench_stages *r, const plan *p, bench_report *repor
     if (!code)
         code = bench_measure(r, p->step, s->device ? bench_stages_settle : NULL, &s->site->effort,
                              &result.time, err);
+    if (!code)
+        code = count_sweeps(r, p, &result, err);
     if (!code)
         bench_keep(report, &result);
     return code;
@@ -143,10 +155,10 @@ static sonar_code run_scene(const bench_scene *s, bench_report *report, sonar_er
         {"cbf.snapshots", name, bench_stages_several, times * lofar, several_bytes, 0,
          c->cbf_alone},
         {"mvdr", name, bench_stages_mvdr, 0, mvdr_bytes, 0, mvdr},
-        {"mvdr.trace", name, bench_stages_trace, 0, mvdr_bytes, 0, c->mvdr_alone && c->peers},
+        {"mvdr.trace", name, bench_stages_trace, 0, mvdr_bytes, 0,
+         c->mvdr_alone && c->peers && c->solver != SONAR_MVDR_JACOBI},
         {"mvdr.looks", name, bench_stages_looks, bench_looks_flop(c), mvdr_bytes, 0, c->mvdr_alone},
-        {"mvdr.anew", name, bench_stages_refill, bench_refill_flop(c), mvdr_bytes, 0,
-         c->mvdr_alone && c->snapshots <= BENCH_NEW_MOST},
+        {"mvdr.anew", name, bench_stages_refill, 0, mvdr_bytes, 0, c->mvdr_alone},
     };
     const plan chain = {
         "chain", name, bench_chain_run, dft + all, dft_bytes + all_bytes + mvdr_bytes,
@@ -166,29 +178,12 @@ static sonar_code run_scene(const bench_scene *s, bench_report *report, sonar_er
     return code ? code : time_chain(s, &minutes, report, err);
 }
 
-/* Jacobi's method uses one multiprocessor per matrix, and above this number of rows its rotations
- * go through device memory: with 1024 rows it takes a minute, with 2048 seven. */
-static sonar_code check_effort(const bench_case *c, const bench_site *site, sonar_error *err) {
-    enum { MOST_ROWS = 512 };
-    if (c->solver != SONAR_MVDR_JACOBI || c->sensors <= MOST_ROWS || site->effort.max_time_s <= 0 ||
-        site->backend->native_space != SONAR_DEVICE)
-        return SONAR_OK;
-    return sonar_fail(
-        err, SONAR_EUNAVAILABLE, "mvdr",
-        "Jacobi's method with more than %d rows takes minutes on a GPU; it is measured "
-        "without --max-time",
-        MOST_ROWS);
-}
-
 sonar_code bench_run(const bench_case *c, const bench_site *site, bench_report *report,
                      sonar_error *err) {
     bench_scene scene = {.site = site};
     sonar_code code = bench_case_check(c, err);
     if (!code)
-        code = check_effort(c, site, err);
-    if (code)
-        return code;
-    code = bench_scene_create(c, site, &scene, err);
+        code = bench_scene_create(c, site, &scene, err);
     if (!code)
         code = run_scene(&scene, report, err);
     bench_scene_destroy(&scene);

@@ -241,22 +241,27 @@ sonar_code bench_stages_looks(void *ctx, sonar_error *err) {
     return r->mvdr.ops->evaluate(r->mvdr.self, r->queue, &r->looks, &r->look_power, &work, err);
 }
 
-sonar_code bench_stages_refill(void *ctx, sonar_error *err) {
-    bench_stages *r = ctx;
-    r->mvdr.ops->reset(r->mvdr.self);
-    return adapt(r, &r->mvdr, 0, r->scene->c->snapshots, SONAR_WANT(SONAR_MVDR_AZIMUTH), err);
-}
-
-sonar_code bench_stages_fill_block(bench_stages *r, const bench_stage *mvdr, sonar_error *err) {
+static sonar_code fill_with(bench_stages *r, const bench_stage *mvdr, uint32_t outputs,
+                            sonar_error *err) {
     const size_t all = r->scene->c->snapshots;
     sonar_code code = SONAR_OK;
     for (size_t i = 0; i < all && !code; i += BENCH_NEW_MOST) {
         const size_t some = sonar_min_size(all - i, BENCH_NEW_MOST);
-        const uint32_t outputs = SONAR_WANT(SONAR_MVDR_AZIMUTH) | SONAR_WANT(SONAR_MVDR_SPECTRUM);
         code = adapt(r, mvdr, i, some, i + some == all ? outputs : 0, err);
     }
     r->fresh = all;
     return code;
+}
+
+sonar_code bench_stages_fill_block(bench_stages *r, const bench_stage *mvdr, sonar_error *err) {
+    return fill_with(r, mvdr, SONAR_WANT(SONAR_MVDR_AZIMUTH) | SONAR_WANT(SONAR_MVDR_SPECTRUM),
+                     err);
+}
+
+sonar_code bench_stages_refill(void *ctx, sonar_error *err) {
+    bench_stages *r = ctx;
+    r->mvdr.ops->reset(r->mvdr.self);
+    return fill_with(r, &r->mvdr, SONAR_WANT(SONAR_MVDR_AZIMUTH), err);
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */

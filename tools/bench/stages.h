@@ -96,9 +96,11 @@ sonar_code bench_stages_cbf_error(bench_stages *stages, bench_step step, double 
 /* Fills the block of an MVDR stage with the scene's snapshots. */
 sonar_code bench_stages_fill_block(bench_stages *stages, const bench_stage *mvdr, sonar_error *err);
 /* Fills the block and compares the middle bin's spectrum with a direct Cholesky solution: the worst
- * error, NaN for arrays that are too large; and the mean number of sweeps. */
+ * error, NaN for arrays that are too large. */
 sonar_code bench_stages_mvdr_error(bench_stages *stages, const bench_stage *mvdr, double *error_db,
-                                   double *sweeps, sonar_error *err);
+                                   sonar_error *err);
+/* Mean number of sweeps in the last run of MVDR; 0: no eigenvectors were computed. */
+sonar_code bench_stages_sweeps(bench_stages *stages, double *sweeps, sonar_error *err);
 /* The same error of the middle bin's spectrum, float [direction], with loading delta. */
 double bench_mvdr_worst_db(const bench_scene *scene, double delta, const float *spectrum);
 /* Copies the loading of each bin in the last run of MVDR to delta[bin]. */
