@@ -133,7 +133,7 @@ mvdr_device mvdr_device_of(const sonar_mvdr_spec *spec, const char *named);
     ARRAY(jacobi.change, 16, s->decomposed * 2 * MVDR_DEVICE_PROBES, s->most)                      \
     ARRAY(jacobi.own, 8, s->decomposed, s->most)                                                   \
     ARRAY(jacobi.worst, 8, s->decomposed, MVDR_DEVICE_SWEEPS)                                      \
-    ARRAY(jacobi.arrived, 4, s->decomposed ? s->decomposed + 1 : 0, 1)
+    ARRAY(jacobi.arrived, 4, s->decomposed ? s->decomposed + 1 : 0, 2)
 
 #ifdef __cplusplus
 }

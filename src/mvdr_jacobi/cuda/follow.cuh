@@ -613,20 +613,20 @@ inline void jacobi_run(const jacobi_batch &b, cudaStream_t stream) {
         columns((n + 7) / 8, b.count);
     if (!n || !b.count)
         return;
-    if (b.kept) {
-        follow_change(b, stream);
-        jacobi_products<TIMES_VECTORS><<<tiles, JACOBI_THREADS, 0, stream>>>(b);
-        jacobi_products<BETWEEN_VECTORS><<<tiles, JACOBI_THREADS, 0, stream>>>(b);
-    }
+    follow_change(b, stream);
+    jacobi_products<TIMES_VECTORS><<<tiles, JACOBI_THREADS, 0, stream>>>(b);
+    jacobi_products<BETWEEN_VECTORS><<<tiles, JACOBI_THREADS, 0, stream>>>(b);
     jacobi_factor<<<b.count, CHOLESKY_THREADS, 0, stream>>>(b);
     jacobi_products<VECTORS_TIMES_FACTOR><<<tiles, JACOBI_THREADS, 0, stream>>>(b);
-    if (b.kept)
-        jacobi_norms<<<columns, 256, 0, stream>>>(b);
-    const bool together = b.kept && b.fit[1].teams;
+    jacobi_norms<<<columns, 256, 0, stream>>>(b);
     jacobi_batch own = b;
-    own.teams = b.fit[together].teams, own.members = b.fit[together].members;
-    const auto sweeps = together ? jacobi_together : jacobi_sweeps;
-    sweeps<<<own.teams * own.members, JACOBI_THREADS, 0, stream>>>(own);
+    own.teams = b.fit[0].teams, own.members = b.fit[0].members;
+    jacobi_sweeps<<<own.teams * own.members, JACOBI_THREADS, 0, stream>>>(own);
+    if (b.fit[1].teams) {
+        own.teams = b.fit[1].teams, own.members = b.fit[1].members;
+        own.arrived += b.count + 1;
+        jacobi_together<<<own.teams * own.members, JACOBI_THREADS, 0, stream>>>(own);
+    }
     jacobi_norms<<<columns, 256, 0, stream>>>(b);
     jacobi_order<<<columns, 256, 0, stream>>>(b);
 }

@@ -58,15 +58,14 @@ struct jacobi_batch {
     complex64 *vectors;     /* the same size: eigenvectors of a similar matrix, where it begins from
                                vectors; then the eigenvectors, column by column in the order of d */
     const uint32_t *wanted; /* [matrix] 0: the matrix is skipped; NULL: none is */
-    uint32_t *kept; /* [matrix] a jacobi_start; then whether the matrix has converged. NULL: all
-                       begin from nothing */
+    uint32_t *kept;         /* [matrix] a jacobi_start; then whether the matrix has converged */
     double *d; /* [matrix][order] eigenvalues, descending, none negative; at the start those of the
                   vectors from which it begins */
     double *own;           /* [matrix][order] scratch: squares of the columns in the order of x */
     jacobi_record *record; /* [matrix] */
     unsigned long long *worst; /* [matrix][JACOBI_MOST_SWEEPS] bits of squares of residuals */
-    uint32_t *arrived; /* [0]: thread blocks that have begun; [1 + team]: arrivals at the team's
-                          barriers */
+    uint32_t *arrived; /* [1 + count], twice, for two launches. [0]: thread blocks that have begun;
+                          [1 + team]: arrivals at the team's barriers */
     uint32_t teams, members; /* of a launch: number of teams, thread blocks of a team */
     struct {
         uint32_t teams, members;
@@ -78,9 +77,7 @@ struct jacobi_batch {
 
     __device__ size_t first(uint32_t matrix) const { return (size_t)matrix * order * order; }
     __device__ bool wants(uint32_t matrix) const { return !wanted || wanted[matrix]; }
-    __device__ jacobi_start start(uint32_t matrix) const {
-        return kept ? (jacobi_start)kept[matrix] : FROM_NOTHING;
-    }
+    __device__ jacobi_start start(uint32_t matrix) const { return (jacobi_start)kept[matrix]; }
     __device__ bool begins_from_vectors(uint32_t matrix) const {
         return start(matrix) != FROM_NOTHING;
     }
@@ -372,7 +369,7 @@ __global__ void __launch_bounds__(CHOLESKY_THREADS, 1) jacobi_factor(jacobi_batc
     double *diagonal = b.own + (size_t)matrix * n, trace = 0;
     for (uint32_t i = threadIdx.x; i < JACOBI_MOST_SWEEPS; i += blockDim.x)
         b.worst[(size_t)matrix * JACOBI_MOST_SWEEPS + i] = 0;
-    for (uint32_t i = threadIdx.x; matrix == 0 && i <= b.count; i += blockDim.x)
+    for (uint32_t i = threadIdx.x; matrix == 0 && i < 2 * (b.count + 1); i += blockDim.x)
         b.arrived[i] = 0;
     if (!b.wants(matrix))
         return;
@@ -863,13 +860,16 @@ struct sweep_progress {
     }
 };
 
-/* Makes all sweeps of all matrices pair by pair. b.teams * b.members thread blocks. */
+/* Makes all sweeps of all matrices pair by pair, but leaves those to jacobi_together that begin
+ * from vectors, if it runs. b.teams * b.members thread blocks. */
 __global__ void __launch_bounds__(JACOBI_THREADS, JACOBI_RESIDENT) jacobi_sweeps(jacobi_batch b) {
     __shared__ pivot_room r;
     team_member place = join_team(b);
     for (uint32_t across = 0; across < 2; across++)
         r.games[across][threadIdx.x] = games_of(threadIdx.x, across);
     for (uint32_t matrix = place.team; matrix < b.count; matrix += b.teams) {
+        if (b.fit[1].teams && b.begins_from_vectors(matrix))
+            continue;
         unsigned long long *worst = b.worst + (size_t)matrix * JACOBI_MOST_SWEEPS;
         sweep_progress now(b, matrix);
         for (; now.goes_on(); now.sweeps++)
@@ -1207,7 +1207,7 @@ __device__ inline void sweep_together(team_work &work, team_member &own, jacobi_
                                       unsigned long long *worst, pivot_room &r,
                                       sweep_progress &now) {
     uint32_t refusals = 0, neighbours = start == FROM_FOLLOWED ? 0 : 2;
-    bool together = start != FROM_NOTHING;
+    bool together = true;
     for (; now.goes_on(); now.sweeps++, worst++) {
         const double before = now.found;
         if (together) {
@@ -1218,14 +1218,14 @@ __device__ inline void sweep_together(team_work &work, team_member &own, jacobi_
             refusals += !together;
         } else {
             now.found = sweep_pairs(work, own, rounds_of::ALL, before <= NEARLY2, worst, r);
-            together = start != FROM_NOTHING && now.found <= TOGETHER2 && refusals < MOST_REFUSALS;
+            together = now.found <= TOGETHER2 && refusals < MOST_REFUSALS;
             neighbours = 2;
         }
     }
 }
 
-/* As jacobi_sweeps, with all pairs at once where possible. Fewer blocks run at a time, with more
- * registers. */
+/* As jacobi_sweeps, of the matrices that begin from vectors, with all pairs at once where possible.
+ * Fewer blocks run at a time, with more registers. */
 __global__ void __launch_bounds__(JACOBI_THREADS, JACOBI_TOGETHER) jacobi_together(jacobi_batch b) {
     __shared__ pivot_room r;
     team_member place = join_team(b);
@@ -1235,6 +1235,8 @@ __global__ void __launch_bounds__(JACOBI_THREADS, JACOBI_TOGETHER) jacobi_togeth
     const size_t size = (size_t)n * n;
     complex64 *own = b.squares + 4 * place.team * size;
     for (uint32_t matrix = place.team; matrix < b.count; matrix += b.teams) {
+        if (!b.begins_from_vectors(matrix))
+            continue;
         const size_t first = b.first(matrix);
         team_work work = {n,
                           b.x + first,
@@ -1296,7 +1298,7 @@ __global__ void jacobi_order(jacobi_batch b) {
         to[i] = {x[i].re * over, x[i].im * over};
     if (lane() == 0)
         b.d[(size_t)matrix * n + place] = fmax(own - b.record[matrix].shift, 0.0);
-    if (j == 0 && lane() == 0 && b.kept)
+    if (j == 0 && lane() == 0)
         b.kept[matrix] = b.record[matrix].converged;
 }
 
