@@ -712,7 +712,7 @@ static const struct {
     {SMALL "navigation: {tow: {model: rigid}}\n", ":5:27: error: navigation.tow.model",
      "navigation.tow.scope_m"},
     {SMALL "navigation: {tow: {model: tied, scope_m: 9}}\n", ":5:27: error: navigation.tow.model",
-     "off, rigid, follow"},
+     "off, rigid, follow, sensors"},
     {SMALL "navigation: {tow: {model: rigid, scope_m: 0}}\n",
      ":5:43: error: navigation.tow.scope_m", "more than 0"},
     {SMALL "navigation: {tow: {model: rigid, scope_m: 30, depth_m: 30}}\n",
@@ -722,6 +722,20 @@ static const struct {
      ":5:34: error: navigation.heading_offset_deg", "towards the tow point"},
     {SMALL "mvdr: {forward_backward: true}\nnavigation: {tow: {model: follow, scope_m: 30}}\n",
      ":6:27: error: navigation.tow.model: an array that bends", "rigid, or mvdr.forward_backward"},
+    {SMALL "navigation: {tow: {model: sensors}}\n", ":5:27: error: navigation.tow.model",
+     "navigation.tow.compasses"},
+    {SMALL "navigation: {tow: {model: sensors, compasses: [C1, C2], compass_at_m: [0]}}\n",
+     "error: navigation.tow.compass_at_m: 1 numbers for 2 compasses", "one number for each"},
+    {SMALL "navigation: {tow: {model: sensors, compasses: [C1, C2], compass_at_m: [3, 3]}}\n",
+     "error: navigation.tow.compass_at_m: 3 m does not follow 3 m", "from the front to the back"},
+    {SMALL "navigation: {tow: {model: sensors, compasses: [C1, C1], compass_at_m: [0, 3]}}\n",
+     "error: navigation.tow.compasses: C1 is given twice", ""},
+    {SMALL "navigation: {tow: {model: sensors, compasses: [C1, C2], compass_at_m: [0, 3], "
+           "compass_offset_deg: [1, 2, 3]}}\n",
+     "error: navigation.tow.compass_offset_deg: 3 numbers for 2 compasses", "one number, or one"},
+    {SMALL "navigation: {tow: {model: sensors, compasses: [A_NAME_OF_16_SIGNS], "
+           "compass_at_m: [0]}}\n",
+     "error: navigation.tow.compasses", ""},
     {"schema: 1\nfs_hz: 4000\ncbf: {band_hz: [100, 1000]}\n"
      "array: {geometry: {positions: {list: [[0, 0, 0], [0, 0, 1], [0, 0, 2]]}}}\n"
      "navigation: {tow: {model: rigid, scope_m: 30}}\n",
@@ -1055,6 +1069,15 @@ Test(config, towed_lines_are_scanned_as_they_hear) {
     cr_expect_float_eq(sonar_config_tow_length(follow.config, &front_m),
                        7 * follow.config->geometry.spacing_m, 1e-9);
     cr_expect_float_eq(front_m, 3.5 * follow.config->geometry.spacing_m, 1e-9);
+    loaded sensors = parse_good(SMALL "navigation: {tow: {model: sensors, compasses: [HEAD, TAIL], "
+                                      "compass_at_m: [-2, 5], compass_offset_deg: 1.5}}\n");
+    cr_expect(!sensors.config->cbf_scan.cone && sonar_config_bends(sensors.config));
+    cr_expect_eq(sonar_config_tow_trail(sensors.config), 0);
+    cr_expect_eq(sensors.config->tow_compasses, 2);
+    cr_expect_str_eq(sensors.config->tow_compass_id[1], "TAIL");
+    cr_expect_eq(sensors.config->tow_compass_at_m[0], -2);
+    cr_expect_eq(sensors.config->tow_compass_offset_deg[1], 1.5);
+    drop(&sensors);
     drop(&rigid);
     drop(&follow);
 }

@@ -773,6 +773,25 @@ Test(health, a_towed_array_whose_place_is_unknown_is_named) {
     look(p), expect(p, "ok", "");
 }
 
+Test(health, silent_compasses_of_a_towed_array_are_named) {
+    patient *p = well();
+    sonar_tow *tow = &p->status.navigation.tow;
+    *tow = (sonar_tow){.state = SONAR_TOW_KNOWN, .compasses = 4};
+    look(p), expect(p, "ok", "");
+    *tow = (sonar_tow){.state = SONAR_TOW_KNOWN, .compasses = 4, .silent = 1, .silent_id = "C3"};
+    look(p);
+    expect(p, "degraded", "the towed array's shape rests on 3 of 4 compasses: C3 is silent");
+    tow->silent = 3;
+    look(p);
+    expect(p, "degraded",
+           "the towed array's shape rests on 1 of 4 compasses: C3 and others are silent");
+    cr_expect_eq(find(p, SONAR_CONDITION_TOW_COMPASSES)->value, 3);
+    *tow = (sonar_tow){.state = SONAR_TOW_NO_COMPASS, .compasses = 4, .silent = 4};
+    look(p);
+    expect(p, "degraded",
+           "the towed array is taken as straight behind the ship: no compass in it is heard");
+}
+
 /* Tells what declared errors of positions cost, if that is 0.1 dB. */
 Test(health, errors_of_positions_are_told_by_their_cost) {
     patient *p = well();

@@ -78,6 +78,22 @@ Test(nmea, values_and_units) {
     cr_expect_float_eq(v.value[SONAR_NAV_MAGNETIC], 96.9, 1e-9);
 }
 
+/* Transducers of other kinds are passed over; other angles are left to who knows the names. */
+Test(nmea, compasses_of_a_towed_array) {
+    double variation = NAN;
+    sonar_nav_values v;
+    cr_assert_eq(read_with("YXXDR,P,1.02,B,BARO,A,123.4,D,C2,D,41.5,M,C2,C,9,C,T,A,5.5,D,TILT",
+                           &variation, &v),
+                 SONAR_NMEA_TAKEN);
+    cr_expect_eq(v.known, 0);
+    cr_assert_eq(v.readings, 3);
+    cr_expect_str_eq(v.reading[0].id, "C2");
+    cr_expect(v.reading[0].quantity == SONAR_NAV_HEADING && v.reading[0].value == 123.4);
+    cr_expect_str_eq(v.reading[1].id, "C2");
+    cr_expect(v.reading[1].quantity == SONAR_NAV_DEPTH && v.reading[1].value == 41.5);
+    cr_expect_str_eq(v.reading[2].id, "TILT");
+}
+
 Test(nmea, what_is_not_measured_is_not_taken) {
     static const char *const none[] = {"HEHDT,,T",
                                        "HEHDT,274.07",
@@ -105,6 +121,14 @@ Test(nmea, what_is_not_measured_is_not_taken) {
                                        "VWVHW,12.0,T,9.0,M,5.5,K,5.5,N",
                                        "PGRME,15.0,M,45.0,M,25.0,M",
                                        "GPZDA,1",
+                                       "YXXDR,C,9,C,T",
+                                       "YXXDR,A,361,D,C1",
+                                       "YXXDR,A,12,M,C1",
+                                       "YXXDR,D,12,F,C1",
+                                       "YXXDR,D,-1,M,C1",
+                                       "YXXDR,A,12,D",
+                                       "YXXDR,A,12,D,",
+                                       "YXXDR,A,12,D,A_NAME_OF_16_SIGNS",
                                        "HEHDT"};
     for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
         double variation = NAN;

@@ -221,6 +221,40 @@ Test(navigation, a_towed_array_is_found_by_nmea, .timeout = 600, .disabled = TOO
     rig_close(&r);
 }
 
+/* The simulator tells what the compasses read, without their offset. */
+Test(navigation, a_towed_array_is_found_by_its_compasses, .timeout = 600, .disabled = TOO_SLOW) {
+    static rig r;
+    message m;
+    char nmea[48], option[200];
+    own_endpoint("udp", nmea);
+    snprintf(option, sizeof option,
+             "nmea: \"%s\", tow: {model: sensors, compasses: [C1, C2], compass_at_m: [0, 5], "
+             "compass_offset_deg: 3}",
+             nmea);
+    rig_open(&r, option);
+    box_write(&r.box, "scene.yaml",
+              "schema: 1\nown_ship: {heading_deg: 70, speed_mps: 15, trail_m: 90, turn_deg_s: 1, "
+              "turn_from_s: 0, turn_by_deg: 20}\n"
+              "ambient: {level_db: 80}\nsources:\n  - name: ship\n    far: {az_deg: %g}\n"
+              "    broadband: {level_db: 100, band_hz: [600, 900]}\n",
+              SOURCE_DEG);
+    pid_t sim = play(&r, "5", nmea);
+    cr_assert(receive_until(&r.subscriber, "detections", "sample_index", 2 * FS, 60000, &m));
+    cr_assert(strongest(m.head));
+    cr_expect_float_eq(header_number(m.head, "heading_deg"), 70, 0.05);
+    message_free(&m);
+    cr_assert(receive_until(&r.subscriber, "status", "navigation.tow.compasses", 2, 60000, &m));
+    const cJSON *navigation = cJSON_GetObjectItemCaseSensitive(m.head, "navigation"),
+                *tow = cJSON_GetObjectItemCaseSensitive(navigation, "tow");
+    cr_expect_str_eq(text_of(tow, "state"), "known");
+    cr_expect_eq(header_number(tow, "silent"), 0);
+    cr_expect_gt(header_number(navigation, "heading_deg"), 71, "the ship is in its turn");
+    cr_expect(cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(navigation, "fresh")));
+    message_free(&m);
+    cr_expect_eq(process_wait(sim, 60000), 0);
+    rig_close(&r);
+}
+
 /* Without any heading bearings are in the array frame, and all messages state this. */
 Test(navigation, a_heading_that_does_not_come_is_named, .timeout = 600) {
     static rig r;

@@ -75,7 +75,7 @@ static void sail(sonar_nav *nav, const ship *s, double from_s, double to_s) {
 }
 
 typedef struct found {
-    double behind_m[SENSORS], north_m[SENSORS], east_m[SENSORS];
+    double behind_m[SENSORS], north_m[SENSORS], east_m[SENSORS], depth_m[SENSORS];
     sonar_tow tow;
 } found;
 
@@ -83,7 +83,8 @@ static found find(sonar_nav *nav, double t_s) {
     found f;
     for (size_t k = 0; k < SENSORS; k++)
         f.behind_m[k] = SCOPE_M + SPACING_M * (double)k;
-    sonar_nav_places(nav, utc(t_s), SENSORS, f.behind_m, f.north_m, f.east_m, &f.tow);
+    sonar_nav_places(nav, utc(t_s), SENSORS, f.behind_m,
+                     &(sonar_nav_places_m){f.north_m, f.east_m, f.depth_m}, &f.tow);
     return f;
 }
 
@@ -359,6 +360,7 @@ static void describe(size_t n, double *position_m) {
 Test(path, straight_shape_is_as_described) {
     for (size_t n = 2; n <= SENSORS; n++) {
         double position_m[3 * SENSORS], north_m[SENSORS], east_m[SENSORS], shape_m[3 * SENSORS];
+        const double level_m[SENSORS] = {0};
         describe(n, position_m);
         for (size_t k = 0; k < n; k++) {
             north_m[k] = 1e4 + position_m[3 * k] * cos(4);
@@ -366,7 +368,7 @@ Test(path, straight_shape_is_as_described) {
         }
         const double heading_deg = sonar_shape_heading(n, position_m, north_m, east_m);
         cr_expect_float_eq(remainder(heading_deg - 4 * 180 / M_PI, 360), 0, 1e-9);
-        sonar_shape_place(n, position_m, north_m, east_m, heading_deg, shape_m);
+        sonar_shape_place(n, position_m, north_m, east_m, level_m, heading_deg, shape_m);
         cr_expect_lt(sonar_shape_distance(n, position_m, shape_m), 1e-8);
     }
     const double one[3] = {5, 0, 0}, zero = 0;
@@ -378,24 +380,27 @@ Test(path, straight_shape_is_as_described) {
 Test(path, shape_on_a_circle) {
     const double radius = 200;
     double position_m[3 * SENSORS], north_m[SENSORS], east_m[SENSORS], shape_m[3 * SENSORS];
+    double depth_m[SENSORS]; /* 50 m, and 1 m more at the ends than in the middle */
     describe(SENSORS, position_m);
     for (size_t k = 0; k < SENSORS; k++) {
+        depth_m[k] = 50 + fabs((double)k - (SENSORS - 1) / 2.) / ((SENSORS - 1) / 2.);
         const double angle = 0.7 + position_m[3 * k] / radius; /* heading there */
         north_m[k] = radius * sin(angle);
         east_m[k] = -radius * cos(angle);
     }
     const double heading_deg = sonar_shape_heading(SENSORS, position_m, north_m, east_m);
     cr_expect_float_eq(heading_deg, 0.7 * 180 / M_PI, 1e-9);
-    sonar_shape_place(SENSORS, position_m, north_m, east_m, heading_deg, shape_m);
-    double mean = 0;
+    sonar_shape_place(SENSORS, position_m, north_m, east_m, depth_m, heading_deg, shape_m);
+    double mean = 0, mean_depth_m = 0;
     for (size_t k = 0; k < SENSORS; k++)
-        mean += radius * (1 - cos(position_m[3 * k] / radius)) / SENSORS;
+        mean += radius * (1 - cos(position_m[3 * k] / radius)) / SENSORS,
+            mean_depth_m += depth_m[k] / SENSORS;
     for (size_t k = 0; k < SENSORS; k++) {
         const double angle = position_m[3 * k] / radius;
         cr_expect_float_eq(shape_m[3 * k], radius * sin(angle), 1e-9);
         cr_expect_float_eq(shape_m[3 * k + 1] - position_m[3 * k + 1],
                            radius * (1 - cos(angle)) - mean, 1e-9);
-        cr_expect_eq(shape_m[3 * k + 2], 7);
+        cr_expect_float_eq(shape_m[3 * k + 2], 7 + depth_m[k] - mean_depth_m, 1e-9);
     }
 }
 

@@ -164,15 +164,31 @@ static void take(void *ctx, sonar_surface surface, const char *header, const voi
 
 /* ---- runs ------------------------------------------------------------------------------------ */
 
-static void navigate(const fed *fed, double t_s) {
+static void send(const fed *fed, double t_s, const char *values) {
     char json[160];
     sonar_error err = {0};
-    snprintf(json, sizeof json,
-             "{\"utc_ns\": %lld, \"heading_deg\": %.6f, \"water_speed_mps\": %g}",
-             (long long)(UTC_NS + (int64_t)llrint(t_s * 1e9)),
-             remainder(sim_ship_heading(&SHIP, t_s), 360), SPEED_MPS);
+    snprintf(json, sizeof json, "{\"utc_ns\": %lld, %s}",
+             (long long)(UTC_NS + (int64_t)llrint(t_s * 1e9)), values);
     cr_assert_eq(sonar_pipeline_navigate(fed->pipeline, json, strlen(json), &err), SONAR_OK, "%s",
                  err.text);
+}
+
+/* An array with compasses gets their headings alone, without the ship's. */
+static void navigate(const fed *fed, double t_s) {
+    const sonar_config *c = fed->config;
+    char values[100];
+    for (size_t i = 0; i < c->tow_compasses; i++) {
+        snprintf(values, sizeof values, "\"compass\": \"%s\", \"heading_deg\": %.6f",
+                 c->tow_compass_id[i],
+                 remainder(sim_ship_heading_behind(&SHIP, t_s, SCOPE_M + c->tow_compass_at_m[i]) -
+                               c->tow_compass_offset_deg[i],
+                           360));
+        send(fed, t_s, values);
+    }
+    snprintf(values, sizeof values, "\"heading_deg\": %.6f, \"water_speed_mps\": %g",
+             remainder(sim_ship_heading(&SHIP, t_s), 360), SPEED_MPS);
+    if (!c->tow_compasses)
+        send(fed, t_s, values);
 }
 
 /* Values that change while the daemon runs; NULL: none. */
@@ -309,6 +325,35 @@ Test(tow, bearings_stay_true_through_a_turn) {
     cr_expect_float_eq(bent_m, LENGTH_M * LENGTH_M / 12 / radius_m, 0.2, "%g m", bent_m);
     cr_expect_lt(fabs(follow.window[WINDOWS - 1].end_y_m), 0.16);
     cr_expect_gt(follow.window[WINDOWS - 1].shape_sample, 0);
+}
+
+/* The same by four compasses in the array, one of which reads 3 degrees too much, with neither
+ * heading nor speed of the ship. */
+Test(tow, compasses_in_the_array_give_its_shape) {
+    static reader sensors;
+    float *samples = NULL;
+    run(TEXT(MVDR, "navigation: {tow: {model: sensors, compasses: [HEAD, C2, C3, TAIL], "
+                   "compass_at_m: [-4, 14, 31, 48], compass_offset_deg: [0, -3, 0, 0]}}\n"),
+        0, NULL, &samples, &sensors);
+    free(samples);
+    double bent_m = 0, worst = 0, level_db = 0;
+    size_t turned = 0;
+    for (size_t i = 0; i < WINDOWS; i++) {
+        const seen *w = &sensors.window[i];
+        cr_assert(w->came, "window %zu", i);
+        check_follow(w, i);
+        worst = fmax(worst, w->off / beam_deg(i));
+        bent_m = fmax(bent_m, fabs(w->end_y_m));
+        if (is_in_turn(i)) {
+            turned++;
+            level_db += w->level_db;
+        }
+    }
+    cr_log_info("compasses: %.2f beams off, in the turn %.2f dB", worst, level_db / (double)turned);
+    cr_expect_float_eq(level_db / (double)turned, LEVEL_DB, 0.3);
+    cr_expect_lt(worst, 0.5);
+    const double radius_m = SPEED_MPS / (M_PI / 180);
+    cr_expect_float_eq(bent_m, LENGTH_M * LENGTH_M / 12 / radius_m, 0.2, "%g m", bent_m);
 }
 
 /* A path that is too short is said to be so, and the array is straight meanwhile. */

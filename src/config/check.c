@@ -305,22 +305,49 @@ static void check_beams(sonar_loader *l) {
              "beam.audio is exact up to %.6g Hz, and the CBF's band ends above that", exact_hz);
 }
 
+static void check_compasses(sonar_loader *l) {
+    const sonar_config *c = l->config;
+    const size_t at = value(l, OPT_TOW_COMPASS_AT)->count,
+                 offsets = value(l, OPT_TOW_COMPASS_OFFSET)->count;
+    if (!c->tow_compasses)
+        fail(l, OPT_TOW_MODEL, "navigation.tow.compasses",
+             "an array needs compasses to be placed by");
+    else if (at != c->tow_compasses)
+        fail(l, OPT_TOW_COMPASS_AT, "one number for each of navigation.tow.compasses",
+             "%zu numbers for %zu compasses", at, c->tow_compasses);
+    else if (offsets != 1 && offsets != c->tow_compasses)
+        fail(l, OPT_TOW_COMPASS_OFFSET, "one number, or one for each of navigation.tow.compasses",
+             "%zu numbers for %zu compasses", offsets, c->tow_compasses);
+    for (size_t i = 1; i < c->tow_compasses && at == c->tow_compasses; i++)
+        if (!(c->tow_compass_at_m[i] > c->tow_compass_at_m[i - 1])) {
+            fail(l, OPT_TOW_COMPASS_AT, "compasses from the front to the back",
+                 "%g m does not follow %g m", c->tow_compass_at_m[i], c->tow_compass_at_m[i - 1]);
+            return;
+        }
+    if (value(l, OPT_TOW_SCOPE)->origin != SONAR_ABSENT)
+        warn(l, OPT_TOW_SCOPE, NULL, "with sensors the length of the cable is not used");
+}
+
 static void check_tow(sonar_loader *l) {
     const sonar_config *c = l->config;
     double front_m;
+    if (c->tow_compasses && c->tow_model != SONAR_TOW_SENSORS)
+        warn(l, OPT_TOW_COMPASSES, "navigation.tow.model: sensors", "these compasses are not used");
     if (c->tow_model == SONAR_TOW_OFF)
         return;
-    if (value(l, OPT_TOW_SCOPE)->origin == SONAR_ABSENT)
+    if (c->tow_model == SONAR_TOW_SENSORS)
+        check_compasses(l);
+    else if (value(l, OPT_TOW_SCOPE)->origin == SONAR_ABSENT)
         fail(l, OPT_TOW_MODEL, "navigation.tow.scope_m", "a towed array needs its cable's length");
     else if (c->tow_depth_m >= c->tow_scope_m)
         fail(l, OPT_TOW_DEPTH, "less than navigation.tow.scope_m",
              "%g m of cable do not reach a depth of %g m", c->tow_scope_m, c->tow_depth_m);
     if (c->heading_offset_deg != 0)
         fail(l, OPT_NAV_OFFSET, "0, with +x of the array towards the tow point",
-             "a towed array has the heading of its path");
+             "a towed array has a heading of its own");
     if (!(sonar_config_tow_length(c, &front_m) > 0))
         fail(l, OPT_TOW_MODEL, "off", "the array has no length along +x");
-    if (c->tow_model == SONAR_TOW_FOLLOW && c->specs.mvdr_enabled && c->specs.mvdr.forward_backward)
+    if (sonar_config_bends(c) && c->specs.mvdr_enabled && c->specs.mvdr.forward_backward)
         fail(l, OPT_TOW_MODEL, "rigid, or mvdr.forward_backward: false",
              "an array that bends is not symmetric");
 }

@@ -28,7 +28,9 @@ enum {
     SONAR_ENDPOINTS_MOST = 64,
     SONAR_RANGES_MOST = 64,
     SONAR_CPUS_MOST = 256,
-    SONAR_NMEA_MOST = 4
+    SONAR_NMEA_MOST = 4,
+    SONAR_COMPASSES_MOST = 16,
+    SONAR_COMPASS_ID = 16 /* bytes of a compass's name with its zero */
 };
 
 typedef enum sonar_geometry_kind {
@@ -58,8 +60,9 @@ typedef enum sonar_bearing_reference {
 /* Where a towed array is assumed to be. */
 typedef enum sonar_tow_model {
     SONAR_TOW_OFF = 0, /* at the ship */
-    SONAR_TOW_RIGID, /* straight, along the line that fits the places of its sensors on the path */
-    SONAR_TOW_FOLLOW /* each sensor on the path */
+    SONAR_TOW_RIGID,  /* straight, along the line that fits the places of its sensors on the path */
+    SONAR_TOW_FOLLOW, /* each sensor on the path */
+    SONAR_TOW_SENSORS /* where compasses in the array place it */
 } sonar_tow_model;
 
 /* What happens if the backend fails while the daemon runs and cannot be set up again. */
@@ -158,6 +161,9 @@ typedef struct sonar_config {
     double heading_offset_deg;
     sonar_tow_model tow_model;
     double tow_scope_m, tow_depth_m;
+    size_t tow_compasses;
+    char tow_compass_id[SONAR_COMPASSES_MOST][SONAR_COMPASS_ID]; /* from front to back */
+    double tow_compass_at_m[SONAR_COMPASSES_MOST], tow_compass_offset_deg[SONAR_COMPASSES_MOST];
 
     /* control */
     char *control_endpoint; /* NULL: none */
@@ -312,7 +318,10 @@ void sonar_config_describe(const sonar_config *config, FILE *to);
 /* docs/configuration.md from the table. */
 void sonar_config_write_reference(FILE *to);
 
-/* The distance along the path from the tow point to the foremost sensor of a towed array. */
+/* True if beams are steered by the shape of a towed array, which bends. */
+bool sonar_config_bends(const sonar_config *config);
+/* The distance along the path from the tow point to the foremost sensor of a towed array; 0 with
+ * compasses, which tell nothing about it. */
 double sonar_config_tow_trail(const sonar_config *config);
 /* The distance along x from the foremost sensor to the last one; *front_m: x of the foremost one.
  */

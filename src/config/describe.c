@@ -60,7 +60,7 @@ static double manifold_bytes(const sonar_config *c) {
     const double cbf = (double)c->cbf_scan.count * (double)(1 + c->specs.cbf.ranges);
     const double mvdr =
         c->specs.mvdr_enabled ? (double)c->mvdr_scan.count * (double)(1 + c->specs.mvdr.ranges) : 0;
-    const double tables = c->tow_model == SONAR_TOW_FOLLOW ? 2 : 1; /* straight, and bent */
+    const double tables = sonar_config_bends(c) ? 2 : 1; /* straight, and bent */
     return 8 * (double)c->sensors * (tables * (cbf + mvdr) + POINT_ROWS);
 }
 
@@ -214,7 +214,7 @@ static void describe_geometry(const sonar_config *c, FILE *to) {
         describe_line(c, to);
         break;
     case SONAR_EXTENT_PLANE:
-        if (c->tow_model == SONAR_TOW_FOLLOW)
+        if (sonar_config_bends(c))
             line(to, "geometry", "towed: its two sides can be distinguished where it bends");
         else
             line(to, "geometry", "plane: the directions on its two sides cannot be distinguished");
@@ -264,6 +264,12 @@ static void describe_tow(const sonar_config *c, FILE *to) {
     double front_m;
     if (c->tow_model == SONAR_TOW_OFF)
         return;
+    if (c->tow_model == SONAR_TOW_SENSORS) {
+        line(to, "tow", "placed by %zu compasses, %.6g m to %.6g m behind the foremost sensor,",
+             c->tow_compasses, c->tow_compass_at_m[0], c->tow_compass_at_m[c->tow_compasses - 1]);
+        line(to, "", "the last one is %.6g m behind it", sonar_config_tow_length(c, &front_m));
+        return;
+    }
     line(to, "tow", "%s; the foremost sensor is %.6g m behind the tow point,",
          sonar_options[OPT_TOW_MODEL].choices[c->tow_model], sonar_config_tow_trail(c));
     line(to, "", "the last one %.6g m",

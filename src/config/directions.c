@@ -112,7 +112,7 @@ bool sonar_resolve_directions(sonar_loader *l) {
                                 &c->geometry))
         return no_memory(l);
     /* A line that bends hears its two sides differently, and both have to be scanned. */
-    if (c->tow_model == SONAR_TOW_FOLLOW && c->geometry.extent == SONAR_EXTENT_LINE)
+    if (sonar_config_bends(c) && c->geometry.extent == SONAR_EXTENT_LINE)
         c->geometry.extent = SONAR_EXTENT_PLANE;
     if (!given(l, OPT_MVDR_DEPRESSION) && have(l, OPT_CBF_DEPRESSION))
         sonar_value_set_number(l, OPT_MVDR_DEPRESSION, number(l, OPT_CBF_DEPRESSION));

@@ -569,19 +569,35 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                         REAL("deg", -360, 360), .fallback = "0",
                         .help = "Angle from the ship's bow to +x, clockwise seen from above."},
     [OPT_TOW_MODEL] =
-        {"navigation.tow.model", AT(tow_model), CHOICE("off", "rigid", "follow"), .fallback = "off",
+        {"navigation.tow.model", AT(tow_model), CHOICE("off", "rigid", "follow", "sensors"),
+         .fallback = "off",
          .help = "Array towed behind the ship. off: it turns with the ship. rigid: it is straight, "
                  "and turns when it comes to where the ship turned. follow: each sensor follows "
-                 "the tow point's path, and beams are steered by the array's shape "
-                 "(docs/navigation.md)."},
+                 "the tow point's path, and beams are steered by the array's shape. sensors: the "
+                 "same, with the shape from compasses in the array (docs/navigation.md)."},
     [OPT_TOW_SCOPE] = {"navigation.tow.scope_m", LIVE, AT(tow_scope_m), POSITIVE("m", 20000),
-                       .computed = "required with navigation.tow.model",
+                       .computed = "required with rigid and follow",
                        .help = "Length of cable from the tow point to the foremost sensor, the one "
                                "with the largest x."},
     [OPT_TOW_DEPTH] = {"navigation.tow.depth_m", LIVE, AT(tow_depth_m), REAL("m", 0, 12000),
                        .fallback = "0",
                        .help = "Depth of the array below the tow point. The cable is taken as "
                                "straight, so that the array trails by less than its length."},
+    [OPT_TOW_COMPASSES] = {"navigation.tow.compasses", .type = SONAR_TYPE_TEXTS,
+                           .high = SONAR_COMPASS_ID - 1, .least = 1, .most = SONAR_COMPASSES_MOST,
+                           .entry = "a name", .computed = "required with sensors",
+                           .help = "Names of the compasses in the array, from the front to the "
+                                   "back, as XDR sentences or JSON have them."},
+    [OPT_TOW_COMPASS_AT] = {"navigation.tow.compass_at_m", .type = SONAR_TYPE_REALS, .unit = "m",
+                            .low = -20000, .high = 20000, .least = 1, .most = SONAR_COMPASSES_MOST,
+                            .computed = "required with sensors",
+                            .help = "How far behind the foremost sensor each compass is; negative "
+                                    "in front of it."},
+    [OPT_TOW_COMPASS_OFFSET] = {"navigation.tow.compass_offset_deg", .type = SONAR_TYPE_REALS,
+                                .unit = "deg", .low = -360, .high = 360, .least = 1,
+                                .most = SONAR_COMPASSES_MOST, .scalar = true, .fallback = "0",
+                                .help = "Added to each compass's headings: its calibration, and "
+                                        "the variation if it tells magnetic ones."},
     [OPT_CLUSTER_RANKS] =
         {"cluster.ranks", .type = SONAR_TYPE_INTEGERS, .low = 1, .high = SONAR_SENSORS_MOST,
          .most = SONAR_RANKS_MOST, .fallback = "[]",

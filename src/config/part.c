@@ -100,11 +100,11 @@ sonar_code sonar_config_part_create(const sonar_config *whole, const sonar_rank_
         return sonar_fail(err, SONAR_EINVAL, "beam",
                           "several ranks have no time series of beams: beam.az_deg, "
                           "beam.bearing_deg and beam.track need one process with all sensors");
-    if (whole->tow_model == SONAR_TOW_FOLLOW && ranks > 1)
-        return sonar_fail(
-            err, SONAR_EINVAL, "navigation.tow.model",
-            "several ranks cannot follow the shape of a towed array: follow needs one "
-            "process with all sensors; with rigid the heading follows");
+    if (sonar_config_bends(whole) && ranks > 1)
+        return sonar_fail(err, SONAR_EINVAL, "navigation.tow.model",
+                          "several ranks cannot follow the shape of a towed array: %s needs one "
+                          "process with all sensors; with rigid the heading follows",
+                          sonar_options[OPT_TOW_MODEL].choices[whole->tow_model]);
     sonar_config_block(whole, rank, ranks, &first, &end);
     const size_t sensors = count_sensors(whole, first, end, &used);
     if (!used)

@@ -103,9 +103,27 @@ static void resolve_nmea(sonar_loader *l) {
     }
 }
 
+/* Lists of different lengths are refused by check.c. */
+static void resolve_compasses(sonar_loader *l) {
+    sonar_config *c = l->config;
+    const sonar_value *id = value(l, OPT_TOW_COMPASSES), *at = value(l, OPT_TOW_COMPASS_AT),
+                      *offset = value(l, OPT_TOW_COMPASS_OFFSET);
+    c->tow_compasses = have(l, OPT_TOW_COMPASSES) ? id->count : 0;
+    for (size_t i = 0; i < c->tow_compasses; i++) {
+        snprintf(c->tow_compass_id[i], sizeof c->tow_compass_id[i], "%s", id->texts[i]);
+        if (have(l, OPT_TOW_COMPASS_AT) && i < at->count)
+            c->tow_compass_at_m[i] = at->numbers[i];
+        if (have(l, OPT_TOW_COMPASS_OFFSET))
+            c->tow_compass_offset_deg[i] =
+                offset->numbers[offset->count == 1 ? 0 : sonar_min_size(i, offset->count - 1)];
+        refuse_repeated(l, OPT_TOW_COMPASSES, i);
+    }
+}
+
 static void resolve_navigation(sonar_loader *l) {
     static const char *const local[] = {IPC, "tcp://127.", "tcp://[::1]", "tcp://localhost:"};
     resolve_nmea(l);
+    resolve_compasses(l);
     l->config->navigation_baud = atoi(
         sonar_options[OPT_NAV_BAUD].choices[have(l, OPT_NAV_BAUD) ? whole(l, OPT_NAV_BAUD) : 0]);
     if (!have(l, OPT_NAV_ENDPOINT))

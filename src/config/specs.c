@@ -62,7 +62,13 @@ void sonar_resolve_specs(sonar_config *c) {
         complete_mvdr(c);
 }
 
+bool sonar_config_bends(const sonar_config *c) {
+    return c->tow_model == SONAR_TOW_FOLLOW || c->tow_model == SONAR_TOW_SENSORS;
+}
+
 double sonar_config_tow_trail(const sonar_config *c) {
+    if (c->tow_model == SONAR_TOW_SENSORS)
+        return 0;
     return sqrt(fmax(c->tow_scope_m * c->tow_scope_m - c->tow_depth_m * c->tow_depth_m, 0));
 }
 

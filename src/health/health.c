@@ -374,10 +374,11 @@ static void judge_heading(sonar_health *h, const sonar_health_facts *facts, sona
 static void judge_tow(sonar_health *h, const sonar_health_facts *facts, sonar_status *status) {
     static const char *const why[] = {
         [SONAR_TOW_NO_SPEED] = "no speed of the ship comes",
-        [SONAR_TOW_NO_HEADING] = "the ship has no heading, or one that no ship can turn to"};
+        [SONAR_TOW_NO_HEADING] = "the ship has no heading, or one that no ship can turn to",
+        [SONAR_TOW_NO_COMPASS] = "no compass in it is heard"};
     const sonar_tow *tow = &status->navigation.tow;
     (void)h, (void)facts;
-    if (tow->state == SONAR_TOW_NO_SPEED || tow->state == SONAR_TOW_NO_HEADING)
+    if (tow->state >= SONAR_TOW_NO_SPEED)
         sonar_health_report(status, SONAR_CONDITION_TOW_UNKNOWN, SONAR_DEGRADED,
                             "the towed array is taken as straight behind the ship: %s",
                             why[tow->state]);
@@ -394,6 +395,20 @@ static void judge_tow(sonar_health *h, const sonar_health_facts *facts, sonar_st
         sonar_health_report(status, SONAR_CONDITION_TOW_OVER_GROUND, SONAR_NOTICE,
                             "the towed array follows the speed over ground: none through the "
                             "water (VHW) comes");
+}
+
+static void judge_compasses(sonar_health *h, const sonar_health_facts *facts,
+                            sonar_status *status) {
+    const sonar_tow *tow = &status->navigation.tow;
+    (void)h, (void)facts;
+    if (tow->state != SONAR_TOW_KNOWN || !tow->silent)
+        return;
+    sonar_condition *c = sonar_health_report(
+        status, SONAR_CONDITION_TOW_COMPASSES, SONAR_DEGRADED,
+        "the towed array's shape rests on %u of %u compasses: %s%s", tow->compasses - tow->silent,
+        tow->compasses, tow->silent_id, tow->silent > 1 ? " and others are silent" : " is silent");
+    c->value = tow->silent;
+    c->limit = 0;
 }
 
 /* A smaller loss is below what levels and calibrations keep. */
@@ -470,14 +485,23 @@ static uint64_t windows_seen(const sonar_status *status) {
 /* Each judge reports its conditions. Silence is judged first; otherwise the order does not matter.
  */
 static judge *const judges[] = {
-    judge_silence,       sonar_health_judge_stream,
-    judge_frames,        judge_peers,
-    judge_handshakes,    judge_counters,
-    judge_mvdr,          judge_elements,
-    judge_backend,       judge_recording,
-    judge_training,      judge_heading,
-    judge_tow,           judge_positions,
-    judge_rights,        sonar_health_judge_clock,
+    judge_silence,
+    sonar_health_judge_stream,
+    judge_frames,
+    judge_peers,
+    judge_handshakes,
+    judge_counters,
+    judge_mvdr,
+    judge_elements,
+    judge_backend,
+    judge_recording,
+    judge_training,
+    judge_heading,
+    judge_tow,
+    judge_compasses,
+    judge_positions,
+    judge_rights,
+    sonar_health_judge_clock,
     judge_hanging_ranks,
 };
 

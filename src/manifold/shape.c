@@ -24,15 +24,16 @@ double sonar_shape_heading(size_t sensors, const double *position_m, const doubl
 }
 
 void sonar_shape_place(size_t sensors, const double *position_m, const double *north_m,
-                       const double *east_m, double heading_deg, double *shape_m) {
+                       const double *east_m, const double *depth_m, double heading_deg,
+                       double *shape_m) {
     const double c = cos(heading_deg * SONAR_RADIANS), s = sin(heading_deg * SONAR_RADIANS);
     const double x_m = mean(sensors, position_m, 3), north = mean(sensors, north_m, 1),
-                 east = mean(sensors, east_m, 1);
+                 east = mean(sensors, east_m, 1), depth = mean(sensors, depth_m, 1);
     for (size_t k = 0; k < sensors; k++) {
         const double n = north_m[k] - north, e = east_m[k] - east;
         shape_m[3 * k] = x_m + c * n + s * e;
         shape_m[3 * k + 1] = position_m[3 * k + 1] + c * e - s * n;
-        shape_m[3 * k + 2] = position_m[3 * k + 2];
+        shape_m[3 * k + 2] = position_m[3 * k + 2] + depth_m[k] - depth;
     }
 }
 

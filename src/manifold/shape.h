@@ -14,10 +14,12 @@ double sonar_shape_heading(size_t sensors, const double *position_m, const doubl
                            const double *east_m);
 
 /* These places in the array frame of that heading, with the mean where the described positions have
- * theirs, to shape_m [sensor][3]. y and z are added as described. Sensors on a straight line along
- * the heading, as far apart as described, are where they are described. */
+ * theirs, to shape_m [sensor][3]. y and z are added as described, to z also depth_m less its mean.
+ * Sensors on a straight line along the heading, as far apart as described, are where they are
+ * described. */
 void sonar_shape_place(size_t sensors, const double *position_m, const double *north_m,
-                       const double *east_m, double heading_deg, double *shape_m);
+                       const double *east_m, const double *depth_m, double heading_deg,
+                       double *shape_m);
 
 /* The largest distance between the two places of a sensor. */
 double sonar_shape_distance(size_t sensors, const double *a_m, const double *b_m);

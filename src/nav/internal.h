@@ -7,15 +7,9 @@
 #include <stdatomic.h>
 
 #include "core/core.h"
+#include "nav/headings.h"
 #include "nav/nav.h"
 #include "nav/path.h"
-
-enum { HEADINGS = 1024 }; /* 20 s at 50 Hz: longer than a window and its latency */
-
-struct heading {
-    _Atomic int64_t utc_ns;
-    _Atomic double deg;
-};
 
 /* The ship that tows. Written under the lock; the atomic members are read without it. */
 struct ship {
@@ -25,6 +19,13 @@ struct ship {
     atomic_bool speed_held, over_ground;
     bool heading_held; /* that of the end of the path */
     sonar_path path;
+};
+
+/* A compass in a towed array. Written under the lock, read without it. */
+struct compass {
+    sonar_headings headings;  /* true, with the offset */
+    _Atomic int64_t depth_ns; /* of the last depth; 0: none */
+    _Atomic double depth_m;
 };
 
 /* A source of NMEA sentences. The thread's. */
@@ -40,12 +41,9 @@ struct nmea_source {
 struct sonar_nav {
     sonar_nav_spec spec;
     const sonar_host *host;
-    /* the headings, by time; written under the lock, read without it */
-    atomic_uint changes; /* odd: a change is in progress */
-    atomic_size_t count; /* number of headings so far; the last HEADINGS are stored */
-    atomic_bool held;
-    struct heading heading[HEADINGS];
-    struct ship *ship; /* NULL: nothing is towed */
+    sonar_headings headings; /* written under the lock */
+    struct ship *ship;       /* NULL: nothing follows its path */
+    struct compass *compass; /* [spec.compasses] */
     /* under the lock */
     pthread_mutex_t lock;
     const char *heading_source;
@@ -68,6 +66,20 @@ void sonar_nav_take_bytes(sonar_nav *nav, struct nmea_source *from, const char *
 /* tow.c: the ship goes on to utc_ns. heading_deg: NaN if the values have none. Under the lock. */
 void sonar_nav_sail(sonar_nav *nav, const sonar_nav_values *values, double heading_deg,
                     int64_t utc_ns, bool held);
+/* The least change of a heading that is a mistake, after that time: no ship turns so fast. */
+double sonar_nav_heading_reach(double for_s);
+/* compasses.c: adds a reading to the values of a message, unless the name is empty or too long, or
+ * there is no room. */
+void sonar_nav_put_reading(sonar_nav_values *to, const char *id, sonar_nav_quantity quantity,
+                           double value);
+/* Stores the readings of the array's compasses. True: one of them was a heading. Under the lock. */
+bool sonar_compasses_take(sonar_nav *nav, const sonar_nav_values *values, int64_t utc_ns);
+/* The age of the newest heading of all compasses; NaN: there is none. True: one is current. */
+bool sonar_compasses_age(sonar_nav *nav, int64_t utc_now_ns, double *age_s);
+/* sonar_nav_places by the compasses. */
+sonar_tow_state sonar_compasses_places(sonar_nav *nav, int64_t utc_ns, size_t n,
+                                       const double *behind_m, const sonar_nav_places_m *places,
+                                       sonar_tow *tow);
 /* ends the thread and closes its sources */
 void sonar_nav_stop(sonar_nav *nav);
 

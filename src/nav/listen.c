@@ -166,6 +166,23 @@ static sonar_code take_member(const cJSON *item, int64_t *utc_ns, sonar_nav_valu
     return SONAR_OK;
 }
 
+/* The values are those of a compass in a towed array. */
+static sonar_code assign(const cJSON *compass, sonar_nav_values *to, sonar_error *err) {
+    const unsigned readable = 1u << SONAR_NAV_HEADING | 1u << SONAR_NAV_DEPTH;
+    const char *id = cJSON_GetStringValue(compass);
+    if (!id || !*id || strlen(id) >= SONAR_NAV_ID_BYTES)
+        return sonar_fail(err, SONAR_EINVAL, "compass", "expected a name of 1 to %d characters",
+                          SONAR_NAV_ID_BYTES - 1);
+    if (to->known & ~readable)
+        return sonar_fail(err, SONAR_EINVAL, "compass",
+                          "a compass has heading_deg and depth_m, and nothing else");
+    for (int i = 0; i < SONAR_NAV_QUANTITIES; i++)
+        if (to->known & 1u << i)
+            sonar_nav_put_reading(to, id, (sonar_nav_quantity)i, to->value[i]);
+    to->known = 0;
+    return SONAR_OK;
+}
+
 sonar_code sonar_nav_parse(const char *text, size_t bytes, int64_t *utc_ns, sonar_nav_values *to,
                            sonar_error *err) {
     cJSON *root = cJSON_ParseWithLength(text, bytes);
@@ -178,6 +195,9 @@ sonar_code sonar_nav_parse(const char *text, size_t bytes, int64_t *utc_ns, sona
         code = sonar_fail(err, SONAR_EINVAL, "navigation",
                           "expected an object of numbers named heading_deg, course_deg, speed_mps, "
                           "water_speed_mps, latitude_deg, longitude_deg, depth_m or tilt_deg");
+    const cJSON *compass = cJSON_GetObjectItemCaseSensitive(root, "compass");
+    if (!code && compass)
+        code = assign(compass, to, err);
     cJSON_Delete(root);
     return code;
 }

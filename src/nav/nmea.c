@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/core.h"
+#include "nav/internal.h"
 
 enum { FIELDS_MOST = 32 };
 static const double KNOT_MPS = 1852.0 / 3600;
@@ -198,11 +198,27 @@ static bool read_gga(const fields *f, double *variation_deg, sonar_nav_values *t
     return number(f, 6, 1, 6, &quality) && position(f, 2, to);
 }
 
+/* XDR,type,value,unit,name and so on: A in degrees is a heading, D in metres a depth, both of a
+ * compass in a towed array. */
+static bool read_xdr(const fields *f, double *variation_deg, sonar_nav_values *to) {
+    (void)variation_deg;
+    for (size_t i = 1; i + 3 < f->count && to->readings < SONAR_NAV_READINGS_MOST; i += 4) {
+        const bool turns = is(f, i, 'A') && is(f, i + 2, 'D'),
+                   deep = is(f, i, 'D') && is(f, i + 2, 'M');
+        const sonar_nav_quantity quantity = turns ? SONAR_NAV_HEADING : SONAR_NAV_DEPTH;
+        double low, high, value;
+        sonar_nav_range(quantity, &low, &high);
+        if ((turns || deep) && number(f, i + 1, low, high, &value))
+            sonar_nav_put_reading(to, field(f, i + 3), quantity, value);
+    }
+    return to->readings;
+}
+
 static const struct {
     const char *type;
     bool (*read)(const fields *f, double *variation_deg, sonar_nav_values *to);
 } sentences[] = {{"HDT", read_hdt}, {"THS", read_ths}, {"HDG", read_hdg}, {"RMC", read_rmc},
-                 {"VTG", read_vtg}, {"VHW", read_vhw}, {"GGA", read_gga}};
+                 {"VTG", read_vtg}, {"VHW", read_vhw}, {"GGA", read_gga}, {"XDR", read_xdr}};
 
 sonar_nmea sonar_nmea_read(const char *sentence, size_t bytes, double *variation_deg,
                            sonar_nav_values *to) {

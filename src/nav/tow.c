@@ -15,6 +15,10 @@ static double since_s(int64_t now_ns, int64_t then_ns) {
     return (double)(now_ns - then_ns) * 1e-9;
 }
 
+double sonar_nav_heading_reach(double for_s) {
+    return HEADING_SLACK_DEG + TURN_DEG_S * fmax(for_s, 0);
+}
+
 static bool is_within_reach(double difference, double rate_per_s, double slack, double for_s) {
     return fabs(difference) <= slack + rate_per_s * fmax(for_s, 0);
 }
@@ -92,8 +96,8 @@ void sonar_nav_sail(sonar_nav *nav, const sonar_nav_values *v, double heading_de
     const double next_deg = isnan(heading_deg) ? last->heading_deg : heading_deg;
     if (!last || (for_s > GAP_S && !ship->heading_held))
         sonar_path_begin(&ship->path, utc_ns, next_deg);
-    else if (for_s <= 0 || !is_within_reach(remainder(next_deg - last->heading_deg, 360),
-                                            TURN_DEG_S, HEADING_SLACK_DEG, for_s))
+    else if (for_s <= 0 ||
+             fabs(remainder(next_deg - last->heading_deg, 360)) > sonar_nav_heading_reach(for_s))
         return;
     else
         go_on(nav, next_deg, utc_ns, for_s);
@@ -104,11 +108,12 @@ void sonar_nav_sail(sonar_nav *nav, const sonar_nav_values *v, double heading_de
 
 /* A ship that sends no speed goes on for a while as it did, which is better than nothing. */
 static sonar_tow_state find(sonar_nav *nav, int64_t utc_ns, size_t n, const double *behind_m,
-                            double *north_m, double *east_m, sonar_tow *tow) {
+                            const sonar_nav_places_m *places, sonar_tow *tow) {
     const double stale_after_s = nav->spec.stale_after_s;
     if (!has_speed(nav, utc_ns, fmax(GAP_S, stale_after_s)))
         return SONAR_TOW_NO_SPEED;
-    if (!sonar_path_places(&nav->ship->path, utc_ns, n, behind_m, north_m, east_m, &tow->seen_m))
+    if (!sonar_path_places(&nav->ship->path, utc_ns, n, behind_m, places->north, places->east,
+                           &tow->seen_m))
         return SONAR_TOW_NO_HEADING;
     if (!has_speed(nav, utc_ns, stale_after_s))
         tow->seen_m = 0;
@@ -116,13 +121,17 @@ static sonar_tow_state find(sonar_nav *nav, int64_t utc_ns, size_t n, const doub
 }
 
 sonar_tow_state sonar_nav_places(sonar_nav *nav, int64_t utc_ns, size_t n, const double *behind_m,
-                                 double *north_m, double *east_m, sonar_tow *tow) {
+                                 const sonar_nav_places_m *places, sonar_tow *tow) {
     *tow = (sonar_tow){.state = SONAR_TOW_NONE};
-    if (!nav->ship)
-        return SONAR_TOW_NONE;
-    for (size_t k = 0; k < n; k++)
+    for (size_t k = 0; k < n; k++) {
         tow->reach_m = fmax(tow->reach_m, behind_m[k]);
-    tow->over_ground = atomic_load(&nav->ship->over_ground);
-    tow->state = find(nav, utc_ns, n, behind_m, north_m, east_m, tow);
+        places->depth[k] = 0;
+    }
+    if (nav->compass) {
+        tow->state = sonar_compasses_places(nav, utc_ns, n, behind_m, places, tow);
+    } else if (nav->ship) {
+        tow->over_ground = atomic_load(&nav->ship->over_ground);
+        tow->state = find(nav, utc_ns, n, behind_m, places, tow);
+    }
     return tow->state;
 }

@@ -190,6 +190,8 @@ static void put_navigation(const json *root, const sonar_navigation *from) {
     put_bool(&tow, "over_ground", from->tow.over_ground);
     put_number(&tow, "seen_m", from->tow.seen_m);
     put_number(&tow, "reach_m", from->tow.reach_m);
+    put_uint(&tow, "compasses", from->tow.compasses);
+    put_uint(&tow, "silent", from->tow.silent);
 }
 
 /* What is recorded and where, in addition to the numbers. */

@@ -149,6 +149,15 @@ static sonar_code make_nav(sonar_pipeline *p, sonar_error *err) {
     _Static_assert((int)SONAR_NMEA_MOST <= (int)SONAR_NAV_NMEA_MOST, "all that are configured");
     for (size_t i = 0; i < SONAR_NMEA_MOST && sonar_is_root(p); i++)
         spec.nmea[i] = c->navigation_nmea[i];
+    _Static_assert((int)SONAR_COMPASSES_MOST <= (int)SONAR_NAV_COMPASSES_MOST &&
+                       (int)SONAR_COMPASS_ID == (int)SONAR_NAV_ID_BYTES,
+                   "all that are configured");
+    if (p->whole->tow_model == SONAR_TOW_SENSORS)
+        spec.compasses = p->whole->tow_compasses;
+    for (size_t i = 0; i < spec.compasses; i++)
+        spec.compass[i] = (sonar_nav_compass){.id = p->whole->tow_compass_id[i],
+                                              .behind_m = p->whole->tow_compass_at_m[i],
+                                              .offset_deg = p->whole->tow_compass_offset_deg[i]};
     const sonar_code code = sonar_nav_create(&spec, &p->host, &p->nav, err);
     return code ? code : sonar_tow_create(p, err);
 }

@@ -212,16 +212,17 @@ struct sharing {
 };
 extern const struct sharing sonar_sharing_none, sonar_sharing_ranks;
 
-/* Places of a towed array's sensors, relative to the tow point. */
+/* Where a towed array's sensors are, [sensor] of the array. */
 struct places {
-    double *behind_m, *north_m, *east_m; /* [sensor] of the array */
+    double *behind_m; /* as sonar_nav_places wants it */
+    sonar_nav_places_m at_m;
 };
 
 /* A towed array (tow.c). Belongs to the data thread, except of_control. */
 struct tow {
     struct places of_data, of_control;
     bool known;               /* of_data has the places at the middle of the window in work */
-    sonar_params *bent;       /* steers by the shape in use; NULL: the model is not `follow` */
+    sonar_params *bent;       /* steers by the shape in use; NULL: the array is straight */
     double *shape_m;          /* [sensor][3] of the window */
     double *tau_s;            /* scratch */
     const struct live *under; /* the version that `bent` is made of; NULL: the straight array is in
@@ -425,12 +426,14 @@ void sonar_navigate_mvdr(sonar_pipeline *pipeline, sonar_result *result);
 /* The heading at a sample of the window in work, counted from its first one; NaN: unknown. Data
  * thread; after sonar_navigate_window. */
 double sonar_navigate_at(sonar_pipeline *pipeline, const sonar_result *result, ptrdiff_t sample);
-/* tow.c: how far behind the tow point the last sensor of a towed array is; 0: none is towed. */
+/* tow.c: how far behind the tow point the last sensor of a towed array is; 0: none follows its
+ * path. */
 double sonar_tow_reach(const sonar_config *whole);
 sonar_code sonar_tow_create(sonar_pipeline *pipeline, sonar_error *err);
 void sonar_tow_destroy(sonar_pipeline *pipeline);
-/* The heading of a towed array at that time, on the path of the tow point, with its facts; NaN:
- * unknown. The thread of the places. */
+/* The heading of a towed array at that time, with its facts; NaN: unknown. The thread of the
+ * places.
+ */
 double sonar_tow_heading(sonar_pipeline *pipeline, const sonar_config *config, int64_t utc_ns,
                          struct places *places, sonar_tow *tow);
 /* Renews the shape by which this window is steered, if it has changed by enough, and says in the

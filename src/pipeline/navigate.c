@@ -13,8 +13,11 @@ static double heading_of(sonar_pipeline *p, const sonar_config *config, int64_t 
                          struct places *places, bool *navigated, sonar_tow *tow) {
     double deg;
     *tow = (sonar_tow){.state = p->tow ? SONAR_TOW_NO_HEADING : SONAR_TOW_NONE};
-    if (!sonar_nav_heading(p->nav, utc_ns, &deg, navigated))
-        return NAN;
+    if (!sonar_nav_heading(p->nav, utc_ns, &deg, navigated)) {
+        if (config->tow_model != SONAR_TOW_SENSORS)
+            return NAN;
+        deg = NAN; /* the array has compasses of its own */
+    }
     if (p->tow) {
         const double towed_deg = sonar_tow_heading(p, config, utc_ns, places, tow);
         deg = isfinite(towed_deg) ? towed_deg : deg;

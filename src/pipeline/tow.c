@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* A towed array: its heading, and with `follow` its shape. Between two changes of the shape the
- * stages get the same parameters, so that a straight course costs them nothing. */
+/* A towed array: its heading, and with `follow` and `sensors` its shape. Between two changes of the
+ * shape the stages get the same parameters, so that a straight course costs them nothing. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@ static const double TOLERANCE = 1.0 / 20;
 
 double sonar_tow_reach(const sonar_config *whole) {
     double front_m;
-    return whole->tow_model == SONAR_TOW_OFF
+    return whole->tow_model == SONAR_TOW_OFF || whole->tow_model == SONAR_TOW_SENSORS
                ? 0
                : sonar_config_tow_trail(whole) + sonar_config_tow_length(whole, &front_m);
 }
@@ -28,8 +28,9 @@ static sonar_arena lay_out(struct tow *t, size_t sensors, size_t workers, bool f
     struct places *of[] = {&t->of_data, &t->of_control};
     for (int i = 0; i < 2; i++) {
         SONAR_ARENA(&arena, of[i]->behind_m, sensors);
-        SONAR_ARENA(&arena, of[i]->north_m, sensors);
-        SONAR_ARENA(&arena, of[i]->east_m, sensors);
+        SONAR_ARENA(&arena, of[i]->at_m.north, sensors);
+        SONAR_ARENA(&arena, of[i]->at_m.east, sensors);
+        SONAR_ARENA(&arena, of[i]->at_m.depth, sensors);
     }
     SONAR_ARENA(&arena, t->shape_m, follows ? 3 * sensors : 1);
     SONAR_ARENA(&arena, t->tau_s, follows ? workers * sensors : 1);
@@ -38,7 +39,7 @@ static sonar_arena lay_out(struct tow *t, size_t sensors, size_t workers, bool f
 
 sonar_code sonar_tow_create(sonar_pipeline *p, sonar_error *err) {
     const sonar_config *c = p->whole;
-    const bool follows = c->tow_model == SONAR_TOW_FOLLOW;
+    const bool follows = sonar_config_bends(c);
     if (c->tow_model == SONAR_TOW_OFF)
         return SONAR_OK;
     p->tow = sonar_alloc(1, sizeof *p->tow);
@@ -68,10 +69,9 @@ double sonar_tow_heading(sonar_pipeline *p, const sonar_config *c, int64_t utc_n
     sonar_config_tow_length(p->whole, &front_m);
     for (size_t k = 0; k < n; k++)
         at->behind_m[k] = trail_m + front_m - position_m[3 * k];
-    const sonar_tow_state state =
-        sonar_nav_places(p->nav, utc_ns, n, at->behind_m, at->north_m, at->east_m, tow);
+    const sonar_tow_state state = sonar_nav_places(p->nav, utc_ns, n, at->behind_m, &at->at_m, tow);
     return state == SONAR_TOW_KNOWN || state == SONAR_TOW_SHORT
-               ? sonar_shape_heading(n, position_m, at->north_m, at->east_m)
+               ? sonar_shape_heading(n, position_m, at->at_m.north, at->at_m.east)
                : NAN;
 }
 
@@ -111,8 +111,8 @@ static void find_shape(sonar_pipeline *p, double heading_deg) {
     struct tow *t = p->tow;
     const sonar_config *c = p->whole;
     if (t->known)
-        sonar_shape_place(c->sensors, c->position_m, t->of_data.north_m, t->of_data.east_m,
-                          heading_deg, t->shape_m);
+        sonar_shape_place(c->sensors, c->position_m, t->of_data.at_m.north, t->of_data.at_m.east,
+                          t->of_data.at_m.depth, heading_deg, t->shape_m);
     else
         memcpy(t->shape_m, c->position_m, 3 * c->sensors * sizeof *t->shape_m);
 }

@@ -132,6 +132,7 @@ const char *sonar_tow_state_name(sonar_tow_state state) {
                                        [SONAR_TOW_KNOWN] = "known",
                                        [SONAR_TOW_SHORT] = "short",
                                        [SONAR_TOW_NO_SPEED] = "no_speed",
-                                       [SONAR_TOW_NO_HEADING] = "no_heading"};
+                                       [SONAR_TOW_NO_HEADING] = "no_heading",
+                                       [SONAR_TOW_NO_COMPASS] = "no_compass"};
     return (unsigned)state < LENGTH(name) ? name[state] : "unknown";
 }

@@ -321,7 +321,8 @@ typedef enum sonar_tow_state {
     SONAR_TOW_KNOWN,
     SONAR_TOW_SHORT, /* the path has not been seen as far back as the array reaches */
     SONAR_TOW_NO_SPEED,
-    SONAR_TOW_NO_HEADING
+    SONAR_TOW_NO_HEADING,
+    SONAR_TOW_NO_COMPASS /* none of those in the array is heard */
 } sonar_tow_state;
 
 const char *sonar_tow_state_name(sonar_tow_state state);
@@ -330,7 +331,10 @@ typedef struct sonar_tow {
     sonar_tow_state state;
     bool over_ground; /* the path is that over ground, for want of the speed through the water */
     double seen_m;    /* length of path that was seen behind the tow point */
-    double reach_m;   /* how far behind the tow point the last sensor is */
+    double reach_m;   /* how far behind the tow point the last sensor is; with compasses, behind
+                         the foremost one */
+    unsigned compasses, silent; /* in the array; those of them without a current heading */
+    char silent_id[16];         /* the first silent one */
 } sonar_tow;
 
 typedef struct sonar_navigation {
@@ -586,6 +590,7 @@ const char *sonar_condition_severity_name(sonar_condition_severity severity);
     ROW(SONAR_CONDITION_HEADING_STALE, "heading_stale", "seconds")                                 \
     ROW(SONAR_CONDITION_TOW_UNKNOWN, "tow_unknown", "metres of path")                              \
     ROW(SONAR_CONDITION_TOW_OVER_GROUND, "tow_over_ground", "")                                    \
+    ROW(SONAR_CONDITION_TOW_COMPASSES, "tow_compasses", "compasses")                               \
     ROW(SONAR_CONDITION_POSITIONS_INEXACT, "positions_inexact", "dB")                              \
     ROW(SONAR_CONDITION_RECORDING_STOPPED, "recording_stopped", "")                                \
     ROW(SONAR_CONDITION_RECORDING_GAPS, "recording_gaps", "samples or messages")                   \

@@ -21,12 +21,13 @@ static void ask(sonar_nav *nav, int64_t utc_ns) {
 static void look_behind(sonar_nav *nav, int64_t utc_ns) {
     enum { SENSORS = 3 };
     const double behind_m[SENSORS] = {0, 30, 90};
-    double north_m[SENSORS], east_m[SENSORS];
+    double north_m[SENSORS], east_m[SENSORS], depth_m[SENSORS];
+    const sonar_nav_places_m places = {north_m, east_m, depth_m};
     sonar_tow tow;
-    const sonar_tow_state state =
-        sonar_nav_places(nav, utc_ns, SENSORS, behind_m, north_m, east_m, &tow);
+    const sonar_tow_state state = sonar_nav_places(nav, utc_ns, SENSORS, behind_m, &places, &tow);
     for (int k = 0; k < SENSORS && (state == SONAR_TOW_KNOWN || state == SONAR_TOW_SHORT); k++)
-        if (!(hypot(north_m[k], east_m[k]) <= behind_m[k] + 0.01))
+        if (!(hypot(north_m[k], east_m[k]) <= behind_m[k] + 0.01) ||
+            !(depth_m[k] >= 0 && depth_m[k] <= 12000))
             abort();
 }
 
@@ -52,7 +53,11 @@ static void look(sonar_nav *nav, int64_t utc_ns) {
 
 /* Steps: a byte for the kind, a byte for the length, and the data. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    const sonar_nav_spec spec = {.stale_after_s = 3, .tow_reach_m = 90};
+    const sonar_nav_spec specs[] = {{.stale_after_s = 3, .tow_reach_m = 90},
+                                    {.stale_after_s = 3,
+                                     .compasses = 3,
+                                     .compass = {{"A", -9, 0}, {"B", 20, 5}, {"C", 60, 0}}}};
+    const sonar_nav_spec spec = specs[size && data[0] & 16];
     const int64_t most_ns = 4000000000000000000; /* of the frames and of JSON */
     sonar_nav *nav;
     if (sonar_nav_create(&spec, sonar_host_serial(), &nav, NULL))

@@ -17,8 +17,9 @@ static const double INTERVAL_S = 0.1;
 struct sim_heading {
     int fd;
     sim_ship ship;
-    double fs_hz;
-    uint64_t told; /* intervals sent so far */
+    const sonar_config *config;
+    double front_m; /* of the foremost sensor in front of the array's origin */
+    uint64_t told;  /* intervals sent so far */
 };
 
 static sonar_code connect_to(sim_heading *h, const char *address, sonar_error *err) {
@@ -34,12 +35,13 @@ static sonar_code connect_to(sim_heading *h, const char *address, sonar_error *e
     return good ? SONAR_OK : sonar_fail(err, SONAR_ESYS, address, "%s", strerror(errno));
 }
 
-sonar_code sim_heading_open(const char *address, const sim_scene *scene, double fs_hz,
+sonar_code sim_heading_open(const char *address, const sim_scene *scene, const sonar_config *config,
                             sim_heading **heading, sonar_error *err) {
     sim_heading *h = *heading = sonar_alloc(1, sizeof *h);
     if (!h)
         return sonar_fail(err, SONAR_ENOMEM, "--nmea", "out of memory");
-    *h = (sim_heading){.fd = -1, .ship = scene->ship, .fs_hz = fs_hz};
+    *h = (sim_heading){.fd = -1, .ship = scene->ship, .config = config};
+    sonar_config_tow_length(config, &h->front_m);
     if (!scene->own_ship)
         return sonar_fail(err, SONAR_EINVAL, "--nmea", "the scene has no own_ship");
     return connect_to(h, address, err);
@@ -55,11 +57,24 @@ static void tell_one(const sim_heading *h, const char *body) {
     (void)sent; /* an error is ignored, because a listener need not exist yet */
 }
 
+/* As it reads, before its offset is added. */
+static void tell_compass(const sim_heading *h, size_t i, double t_s) {
+    const sonar_config *c = h->config;
+    const double behind_m = h->ship.trail_m - h->front_m + c->tow_compass_at_m[i],
+                 deg = sim_ship_heading_behind(&h->ship, t_s, behind_m);
+    char body[48];
+    snprintf(body, sizeof body, "YXXDR,A,%06.2f,D,%s",
+             sonar_modulo_turn(deg - c->tow_compass_offset_deg[i]), c->tow_compass_id[i]);
+    tell_one(h, body);
+}
+
 static void tell(const sim_heading *h, double t_s) {
     char body[48];
     snprintf(body, sizeof body, "HEHDT,%06.2f,T",
              sonar_modulo_turn(sim_ship_heading(&h->ship, t_s)));
     tell_one(h, body);
+    for (size_t i = 0; i < h->config->tow_compasses; i++)
+        tell_compass(h, i, t_s);
     if (!(h->ship.speed_mps > 0))
         return;
     const double knots = h->ship.speed_mps * 3600 / 1852;
@@ -70,7 +85,7 @@ static void tell(const sim_heading *h, double t_s) {
 void sim_heading_advance(sim_heading *h, uint64_t samples) {
     if (!h)
         return;
-    const double t_s = (double)samples / h->fs_hz;
+    const double t_s = (double)samples / h->config->fs_hz;
     bool due = false;
     while ((double)h->told * INTERVAL_S <= t_s) {
         h->told++;

@@ -58,7 +58,8 @@ static const char usage[] =
     "  -k, --key FILE            this tool's certificate, if the daemon uses CURVE\n"
     "      --file FILE           raw samples to a file, with FILE's .json beside it\n"
     "      --truth ADDRESS       publish the truth (loopback or ipc)\n"
-    "      --nmea udp://HOST:PORT  own ship's heading and speed, HDT and VHW ten times a second\n"
+    "      --nmea udp://HOST:PORT  ten times a second HDT and VHW of own ship, and XDR of the\n"
+    "                          compasses of a towed array\n"
     "      --truth-file FILE     the same as JSON lines\n"
     "      --summary FILE        counters of what was sent, as JSON\n"
     "how:\n"
@@ -293,7 +294,7 @@ static int run_all(run *r) {
     if (code == SONAR_OK)
         code = open_truth(r, &err);
     if (code == SONAR_OK && r->options.nmea)
-        code = sim_heading_open(r->options.nmea, r->scene, r->config->fs_hz, &r->heading, &err);
+        code = sim_heading_open(r->options.nmea, r->scene, r->config, &r->heading, &err);
     if (code == SONAR_OK)
         code = r->options.file ? run_to_file(r, &err) : run_live(r, &err);
     return code == SONAR_OK ? EXIT_SUCCESS : sim_complain(self.name, &err);

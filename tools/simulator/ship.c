@@ -19,8 +19,12 @@ static double behind(const sim_ship *ship, double t_s, double distance_m) {
     return ship->trail_m > 0 ? t_s - distance_m / ship->speed_mps : t_s;
 }
 
+double sim_ship_heading_behind(const sim_ship *ship, double t_s, double distance_m) {
+    return sim_ship_heading(ship, behind(ship, t_s, distance_m));
+}
+
 double sim_ship_array_heading(const sim_ship *ship, double t_s) {
-    return sim_ship_heading(ship, behind(ship, t_s, ship->trail_m));
+    return sim_ship_heading_behind(ship, t_s, ship->trail_m);
 }
 
 /* Place of the ship at t_s, as metres north and east of where the turn begins. */

@@ -13,6 +13,8 @@ typedef struct sim_ship {
 } sim_ship;
 
 double sim_ship_heading(const sim_ship *ship, double t_s);
+/* That of the tow point when it was where the array is `distance_m` behind it. */
+double sim_ship_heading_behind(const sim_ship *ship, double t_s, double distance_m);
 /* Of +x of the array: a towed one heads as the ship did where the array's origin is now. */
 double sim_ship_array_heading(const sim_ship *ship, double t_s);
 /* Place of a towed sensor described at `position_m`, in the array frame of that time. */
