@@ -14,6 +14,8 @@ const HIGH_WATER_MARK = 256; // messages that ZeroMQ queues for the bridge
 const REOPEN_MS = 10_000;
 const MINUTES_BYTES = 128 << 20; // limit for each topic
 const SURFACES_BYTES = 256 << 20;
+const SECONDS_MS = 5000;
+const SECONDS_BYTES = 32 << 20;
 
 const NOTHING = new Float32Array(0);
 
@@ -109,6 +111,7 @@ export class Source {
 
     private newHistory(topic: Topic): History {
         if (topic.keep === "minutes") return new History(this.options.history_ms, MINUTES_BYTES);
+        if (topic.keep === "seconds") return new History(SECONDS_MS, SECONDS_BYTES);
         if (topic.keep === "surfaces") return new History(this.options.history_ms, SURFACES_BYTES);
         return new History(0, 0);
     }

@@ -10,7 +10,8 @@ export interface Topic {
     from: string; // the daemon's topic
     always: boolean; // subscribed to even without a page, so that a page that is opened late shows the last minutes;
     // surfaces are sent to a page only while it wants them
-    keep: "minutes" | "latest" | "surfaces";
+    // seconds: so that no message of a sound is skipped
+    keep: "minutes" | "seconds" | "latest" | "surfaces";
     make?: (message: Message) => Message;
 }
 
@@ -29,6 +30,7 @@ export const TOPICS: readonly Topic[] = [
     { name: "music.azimuth", from: "music.azimuth", always: false, keep: "latest" },
     { name: "cbf.lofar", from: "cbf.lofar", always: true, keep: "surfaces" },
     { name: "mvdr.spectrum", from: "mvdr.spectrum", always: false, keep: "surfaces" },
+    { name: "beam.audio", from: "beam.audio", always: false, keep: "seconds" },
     { name: "element.level", from: "element.psd", always: false, keep: "latest", make: elementLevel },
     { name: "element.missing", from: "element.missing", always: false, keep: "latest" },
     { name: "element.position", from: "element.position", always: false, keep: "latest" },

@@ -20,6 +20,7 @@ export interface Hands {
     select(source: number): void;
     follow(contact: number | null): void;
     followTrack(number: number | null): void;
+    listen(): void;
 }
 
 export const SPANS_S = [15, 30, 60, 120, 300, 600];
@@ -52,6 +53,7 @@ const KEYS: Key[] = [
     { keys: ["f"], shown: "f", what: "follow the next contact; Esc follows none", press: (h) => followNext(h) },
     { keys: ["g"], shown: "g", what: "follow the next track; Esc follows none", press: (h) => followNextTrack(h) },
     { keys: ["s"], shown: "s", what: "next daemon", press: (h) => h.select((h.store.selected + 1) % Math.max(1, h.store.sources.length)) },
+    { keys: ["e"], shown: "e", what: "ear: listen to a beam, or stop", press: (h) => h.listen() },
     { keys: ["?", "h"], shown: "? h", what: "this help", press: () => toggleHelp() },
 ];
 

@@ -84,6 +84,7 @@ function select(source: number): void {
     if (source === store.selected || !store.sources[source]) return;
     choose({ daemon: store.sources[source].endpoint });
     store.select(source);
+    side.listen.stop();
     direction = null;
     for (const each of [sight, lofarSight]) each.frozen = each.shown = null;
     for (const panel of panels()) panel.forgetRows();
@@ -163,7 +164,7 @@ function arrange(shown: View[]): void {
         tabs.refresh();
     }
     // The record's topics also behind another view: its rows would begin again with each look at it.
-    const wants = [...new Set([record, ...shown].flatMap((view) => view.wants()))].sort();
+    const wants = [...new Set([record, ...shown, side.listen].flatMap((view) => view.wants()))].sort();
     if (link.open && JSON.stringify(wants) !== shownWants) {
         shownWants = JSON.stringify(wants);
         link.send({ type: "want", topics: wants });
@@ -215,9 +216,9 @@ function frame(): void {
     if (frames.length > 2000) frames.shift();
 }
 
-keys({ store, sight, views, record, togglePause, select, follow, followTrack });
+keys({ store, sight, views, record, togglePause, select, follow, followTrack, listen: () => side.listen.toggle() });
 document.getElementById("help")!.append(showHelp(), element("p", { class: "dim" }, ["Esc closes"]));
 requestAnimationFrame(frame);
 
 // for the tests and for debugging: what is drawn, and from what data
-Object.assign(window, { sonard: { store, sight, panels: panels(), views, settings, frames, link } });
+Object.assign(window, { sonard: { store, sight, panels: panels(), views, settings, frames, link, listen: side.listen } });

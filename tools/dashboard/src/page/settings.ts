@@ -22,6 +22,7 @@ export interface Settings {
     music: boolean; // show its curve with those of CBF and MVDR
     surface: string; // of the lofargram
     near: string; // topic of the near field
+    beam: string; // the one that is heard, by its name
     daemon: string; // its endpoint, because the order may change
 }
 
@@ -43,6 +44,7 @@ const DEFAULTS: Settings = {
     music: true,
     surface: "cbf.lofar",
     near: "cbf.nearfield",
+    beam: "",
     daemon: "",
 };
 const KEY = "sonard-dashboard";

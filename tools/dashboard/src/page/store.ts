@@ -5,6 +5,7 @@ import type { Axis, Detection, Track } from "../shared/protocol.js";
 import { Contacts } from "./contacts.js";
 import type { Heading } from "./heading.js";
 import { RATIO_TOPICS } from "./kinds.js";
+import { BEAMS } from "./sound.js";
 import { MUSIC } from "./music.js";
 import { Losses, type Status } from "./status.js";
 import { makeAxis, Record, type Row, type RowAxis } from "./record.js";
@@ -67,6 +68,8 @@ export class Store {
     /** Rows that the bridge omitted because this page was too slow. */
     dropped = 0;
     dropped_ms = -Infinity;
+    /** Is given each message of beam.audio; null: nothing listens. */
+    heard: ((latest: Latest) => void) | null = null;
     followed: number | null = null; // id of a contact
     track: number | null = null; // number of the followed track; either this or `followed` is null
     /** From the newest window that had one. */
@@ -176,7 +179,9 @@ export class Store {
         if (!known) return;
         const { header } = frame;
         const arrived_ms = performance.now() - frame.age_ms;
-        this.latest.set(header.topic, { header, axes: known.axes, data, arrived_ms });
+        const latest = { header, axes: known.axes, data, arrived_ms };
+        this.latest.set(header.topic, latest);
+        if (header.topic === BEAMS) this.heard?.(latest);
         const record = this.recordOf(header.topic);
         if (record) this.push(record, this.rowOf(frame, data, known, arrived_ms));
         if (record && header.heading_deg !== null) this.keepHeading(header.heading_deg, utcOf(header, arrived_ms));

@@ -56,6 +56,16 @@ export interface Track {
     rests_on: string[];
 }
 
+/** A beam whose time series is a row of beam.audio. */
+export interface Beam {
+    name: string;
+    az_deg: number | null; // behind the last sample; null: not known
+    bearing_deg: number | null;
+    missing: number; // samples that are NaN
+    track: number | null;
+    track_state: string | null;
+}
+
 /** The fields that the dashboard uses; others are ignored. Unknown or not applicable is null. */
 export interface Header {
     schema: string;
@@ -91,6 +101,7 @@ export interface Header {
     config_version: string;
     detections?: Detection[];
     tracks?: Track[];
+    beams?: Beam[];
     health?: string;
     text?: string;
 }

@@ -51,6 +51,7 @@ export interface ChainOptions {
     simulator?: boolean; // default: yes
     scene?: string;
     array?: string; // more of the section `array`
+    config?: string; // more sections
     /** The heading arrives as NMEA: from the simulator, whose scene has an own ship, or from the test. */
     navigation?: "simulator" | "test";
     history_s?: number;
@@ -76,7 +77,7 @@ export class Chain {
         const chain = new Chain();
         const security = options.curve ? await chain.makeKeys() : "";
         const navigation = options.navigation ? await chain.makeNavigation(options.navigation) : "";
-        const config = (CONFIG + security + navigation)
+        const config = (CONFIG + security + navigation + (options.config ?? ""))
             .replace(/FOLDER/g, chain.folder)
             .replace("ENDPOINT", chain.endpoint)
             .replace("ARRAY", options.array ?? "")

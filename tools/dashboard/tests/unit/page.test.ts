@@ -20,6 +20,7 @@ import { automaticLevels } from "../../src/page/levels.js";
 import { background } from "../../src/page/normalise.js";
 import { PALETTES } from "../../src/page/colour.js";
 import { isCurrent, makeAxis, Record, stretchOf, type Row } from "../../src/page/record.js";
+import { Playout, Sound } from "../../src/page/sound.js";
 import { Store } from "../../src/page/store.js";
 import { isInked, NO_TRACES, placedOf, runsOf, Tracks, tracesOf } from "../../src/page/tracks.js";
 import { valuesOf } from "../../src/page/views/tracks.js";
@@ -643,4 +644,51 @@ test("a followed track's values have their errors, sides and frame", () => {
     assert.match(valuesOf(headless, 20, 0)[2][1], /^020\.0 .* true/, "by the last heading");
     assert.deepEqual(placedOf(now), { az_deg: 70, bearing_deg: 359.97, mirror_deg: 80, side: "unknown" });
     assert.deepEqual(placedOf({ ...now, bearings: now.bearings.slice(1) }), { az_deg: 70, bearing_deg: 80, mirror_deg: null, side: "port" });
+});
+
+test("a beam's sound has neither offset nor steps of its loudness, and what is missing is silent", () => {
+    const fs_hz = 48_000;
+    const sound = new Sound();
+    const tone = (n: number, amplitude: number) => new Float32Array(n).map((_, i) => 1e6 + amplitude * Math.sin((2 * Math.PI * 1000 * i) / fs_hz));
+    const heard = [100, 100, 50, 50].flatMap((amplitude) => [...sound.take(tone(fs_hz, amplitude), fs_hz).samples]);
+    const loudest = (samples: number[]) => samples.reduce((most, x) => Math.max(most, Math.abs(x)), 0);
+    assert.ok(loudest(heard) <= 0.51, "the loudest sample is half of what fits");
+    const part = (from: number) => loudest(heard.slice(from * fs_hz, (from + 1) * fs_hz));
+    assert.ok(Math.abs(part(1) - 0.5) < 0.01 && part(2) > 0.24 && part(2) < 0.29, "half as loud sounds half as loud, and slowly louder");
+    const step = heard.slice(1000).reduce((most, x, i) => Math.max(most, Math.abs(x - heard[i + 999])), 0);
+    assert.ok(step < 0.09, `a step of ${step}`); // a tone of 0.5 has 0.065
+    const gap = tone(480, 100);
+    gap.fill(NaN, 200, 300);
+    const { samples } = sound.take(gap, fs_hz);
+    assert.ok(samples.slice(200, 301).every((x) => x === 0) && samples.every(Number.isFinite) && Math.abs(samples[320]) > 0.01);
+    assert.ok(new Sound().take(new Float32Array(64).fill(NaN), fs_hz).samples.every((x) => x === 0));
+});
+
+test("rates that a browser does not play are made such", () => {
+    const slow = new Sound();
+    const ramp = (from: number) => new Float32Array(100).map((_, i) => Math.sin((from + i) / 5));
+    const pieces = [slow.take(ramp(0), 3000), slow.take(ramp(100), 3000)];
+    for (const { samples, rate_hz } of pieces) assert.deepEqual([samples.length, rate_hz], [300, 9000]);
+    const all = [...pieces[0].samples, ...pieces[1].samples];
+    assert.ok(all.slice(3).every((x, i) => Math.abs(x - all[i + 2]) < 0.05), "straight lines, across messages too");
+    const { samples, rate_hz } = new Sound().take(ramp(0), 250_000);
+    assert.deepEqual([samples.length, Math.round(rate_hz)], [33, 83_333]);
+    const same = new Sound().take(ramp(0), 8000);
+    assert.deepEqual([same.samples.length, same.rate_hz], [100, 8000]);
+});
+
+test("messages are played one after the other, with their gaps, and a late one costs a pause", () => {
+    const playout = new Playout();
+    assert.equal(playout.place(10, 5000, 1000, 1000), 10.3);
+    assert.equal(playout.place(10.9, 6000, 1000, 1000), 11.3);
+    assert.equal(playout.place(11.5, 7500, 1000, 1000), 12.8, "half a second is missing");
+    assert.equal(playout.ahead_s(12.8), 1);
+    assert.equal(playout.place(14, 8500, 1000, 1000), 14.3, "it came 0.2 s too late");
+    assert.deepEqual([playout.stalls, playout.skips], [1, 0]);
+    assert.equal(playout.place(14.1, 9500, 1000, 1000), 15.3);
+    assert.equal(playout.place(14.2, 10_500, 1000, 1000), null, "2.1 s ahead");
+    assert.equal(playout.place(15.5, 11_500, 1000, 1000), null, "as far ahead as the samples say");
+    assert.equal(playout.place(17, 12_500, 1000, 1000), 18.3);
+    assert.deepEqual([playout.stalls, playout.skips], [1, 2]);
+    assert.equal(playout.place(20, 0, 1000, 1000), 20.3, "another stream");
 });

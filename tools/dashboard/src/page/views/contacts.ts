@@ -8,6 +8,7 @@ import { duration, fixed, utcTime } from "../format.js";
 import { isStale } from "../heading.js";
 import { Table, type Head } from "./table.js";
 import { FULL_TRACKS, SHORT_TRACKS, TrackTable } from "./tracks.js";
+import { ListenPanel } from "./listen.js";
 import type { Context, View } from "./view.js";
 
 const OLD_MS = 3000; // time since the last sighting, by the windows' times
@@ -119,18 +120,28 @@ export class ContactTable {
 
 /** The column beside every view. */
 export class Side {
+    readonly listen: ListenPanel;
     private contacts: ContactTable;
     private tracks: TrackTable;
 
     constructor(root: HTMLElement, context: Context) {
         this.contacts = new ContactTable(context, SHORT);
         this.tracks = new TrackTable(context, SHORT_TRACKS);
-        root.append(element("h2", {}, ["Contacts"]), this.contacts.root, element("h2", {}, ["Tracks"]), this.tracks.root);
+        this.listen = new ListenPanel(context);
+        root.append(
+            element("h2", {}, ["Contacts"]),
+            this.contacts.root,
+            element("h2", {}, ["Tracks"]),
+            this.tracks.root,
+            element("h2", {}, ["Listen"]),
+            this.listen.root,
+        );
     }
 
     draw(): void {
         this.contacts.draw();
         this.tracks.draw();
+        this.listen.draw();
     }
 }
 
