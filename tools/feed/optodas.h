@@ -10,19 +10,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { OPTODAS_TIME = 8 };
+#include "fibre.h"
 
-typedef enum optodas_type {
-    OPTODAS_SHORT,
-    OPTODAS_INT,
-    OPTODAS_LONG,
-    OPTODAS_FLOAT,
-    OPTODAS_DOUBLE
-} optodas_type;
+enum { OPTODAS_TIME = 8 };
 
 typedef struct optodas_header {
     size_t packages, channels, width; /* width: bytes of a sample */
-    optodas_type type;
+    fibre_type type;
     double fs_hz, dx; /* dx: 0 if it is not said */
 } optodas_header;
 
