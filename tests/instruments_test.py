@@ -709,6 +709,24 @@ def try_iclisten_mistakes(folder):
     slow.finish()
 
 
+# ---- interrogators of fibres ---------------------------------------------------------------------
+
+
+def bind_again(kind, port, options={}):
+    """A socket in the place of another one that was closed: the port may be free only later."""
+    again = zmq.Context.instance().socket(kind)
+    for option, value in options.items():
+        again.setsockopt(option, value)
+    until = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            again.bind(f"tcp://127.0.0.1:{port}")
+            return again
+        except zmq.ZMQError:
+            assert time.monotonic() < until
+            time.sleep(0.05)
+
+
 # ---- OptoDAS -------------------------------------------------------------------------------------
 
 
@@ -852,17 +870,7 @@ def try_optodas_again(folder):
     for turn, shift_s in enumerate((0, 3600, -3600)):
         if turn == 1:
             fibre.socket.close()
-            again = zmq.Context.instance().socket(zmq.XPUB)
-            again.setsockopt(zmq.XPUB_WELCOME_MSG, fibre.header)
-            until = time.monotonic() + PATIENCE_S
-            while True:
-                try:
-                    again.bind(f"tcp://127.0.0.1:{fibre.port}")
-                    break
-                except zmq.ZMQError:
-                    assert time.monotonic() < until
-                    time.sleep(0.05)
-            fibre.socket = again
+            fibre.socket = bind_again(zmq.XPUB, fibre.port, {zmq.XPUB_WELCOME_MSG: fibre.header})
         if turn < 2:
             fibre.wait()
         for k in range(0, 3000, packages):
@@ -896,6 +904,258 @@ def try_optodas_mistakes(folder):
     over.set()
     answers.join()
     fibre.socket.close()
+
+
+# ---- Febus A1 ------------------------------------------------------------------------------------
+
+
+class Febus:
+    """A REP like the instrument's. Each request gets the next of the answers, then the last one again and again, as the
+    instrument repeats its newest block; None is no answer, and the end of the socket."""
+
+    def __init__(self, channels, samples, rate, answers, port=None):
+        self.channels, self.samples, self.rate, self.step = channels, samples, rate, samples // 2
+        self.answers, self.requests, self.over = answers(self), set(), threading.Event()
+        self.socket = bind_again(zmq.REP, port) if port else zmq.Context.instance().socket(zmq.REP)
+        self.socket.setsockopt(zmq.LINGER, 0)
+        self.port = port or self.socket.bind_to_random_port("tcp://127.0.0.1")
+        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.thread.start()
+
+    def run(self):
+        at = 0
+        while not self.over.is_set():
+            if self.socket.poll(20):
+                self.requests.add(self.socket.recv())
+                answer = self.answers[min(at, len(self.answers) - 1)]
+                at += 1
+                if answer is None:
+                    break
+                self.socket.send_multipart(answer)
+        self.socket.close()
+
+    def finish(self):
+        self.over.set()
+        self.thread.join(PATIENCE_S)
+        assert self.requests <= {bytes(8)}, self.requests
+
+    def block(self, truth, k, shift_ns=0, samples=None, sets=1, stamp_s=None, late_ms=0, **other):
+        """truth[channel][k ...]; late_ms: the stamp's time after the first sample's."""
+        n = samples or self.samples
+        of = dict(dx=4.8, dt=1000 / self.rate, third=1.0, x=0.0, t=-late_ms, z=0.0, channels=(0, len(truth) - 1),
+                  times=(0, n - 1), thirds=(0, 0), width=4)
+        assert set(other) <= set(of), other
+        of.update(other)
+        utc_s = (BASE_NS + k * SECOND / self.rate + shift_ns) / SECOND + late_ms / 1000
+        return [struct.pack("<id", sets, utc_s if stamp_s is None else stamp_s),
+                struct.pack("<6d7i", of["dx"], of["dt"], of["third"], of["x"], of["t"], of["z"], *of["channels"], *of["times"],
+                            *of["thirds"], of["width"]), truth[:, k:k + n].T.astype("<f4").tobytes()]
+
+    def blocks(self, truth, begin, end, **how):
+        """All whole blocks of truth[begin:end], as (k, answer)."""
+        n = how.get("samples") or self.samples
+        return [(k, self.block(truth, k, **how)) for k in range(begin, end - n + 1, n // 2)]
+
+
+def halves(samples, *begins):
+    """What blocks bring that begin there: the middle half of each."""
+    return [k for begin in begins for k in range(begin + samples // 4, begin + samples // 4 + samples // 2)]
+
+
+def try_febus(folder):
+    """Some channels of many; a stamp in the middle of the block, a zone of the fibre, blocks that come several times, a block
+    that is missing; blocks get longer, and an odd number of quarters. The first block of a form is only compared."""
+    rate, channels, n = 1000, 40, 2400
+    truth = waves(channels, n, most=30000)
+    for choice, taken, samples, how in (("", range(40), 40, {}), ("/0-39", range(40), 50, dict(late_ms=25)),
+                                        ("/3-38:5", range(3, 39, 5), 42, dict(late_ms=42, width=0)),
+                                        ("/39-39", [39], 4, dict(channels=(100, 139))),
+                                        ("/10-19", range(10, 20), 40, dict(x=-3.5, third=77.0))):
+        sent = []
+
+        def answers(das):
+            first = das.blocks(truth, 0, 1000, **how)
+            second = das.blocks(truth, 1000, n, samples=2 * samples + 2, **how)
+            sent.extend(halves(samples, *[k for k, _ in first[1:10] + first[11:]]))
+            sent.extend(halves(2 * samples + 2, *[k for k, _ in second[1:]]))
+            return [part for k, part in first[:10] + first[11:] + second for _ in range(1 + (k % 3 == 0))]
+
+        das = Febus(channels, samples, rate, answers)
+        ear = Ear(folder, f"febus://127.0.0.1:{das.port}{choice}")
+        ear.listen(lambda ear: ear.counts().get(0, 0) == len(sent))
+        ear.end(number=signal.SIGTERM)
+        das.finish()
+        expect(ear, truth[list(taken)], rate, {c: sent for c in range(len(taken))})
+        said = ear.said()
+        assert f"{len(taken)} channels of 40" in said and "1 had another rate or form" in said, said
+        assert said.count("so far") == 0 and "off the end" not in said and "left out: " not in said, said
+
+
+def try_febus_lies(folder):
+    """One lie each between good blocks: all good blocks arrive, also one whose time a lie had before."""
+    rate, channels, n, samples = 1000, 7, 4000, 40
+    truth = waves(channels, n)
+    nan, inf, most = float("nan"), float("inf"), 2**31 - 1
+    kinds, good = [], []
+
+    def answers(das):
+        now = 2000
+        next_k = now + das.step
+        false = lambda k=next_k, **how: das.block(truth + 3, k, **how)
+        head, about, data = false()
+        spoilt = lambda value, at: [head, about, data[:at] + struct.pack("<f", value) + data[at + 4:]]
+        middle = 4 * channels * samples // 2
+        unreadable = [
+            [b""], [b"", b"", b""], [head], [head, about], [head, about, data, b""], [head, about, data, data, data],
+            [head, about, b"", data], [about, head, data], [data, about, head], [os.urandom(12), os.urandom(76), os.urandom(999)],
+            [b"error"], [head[:-1], about, data], [head + b"0", about, data], [head, about[:64], data], [head, about[:-1], data],
+            [head, about + b"0", data], [head, about, data[:-1]], [head, about, data[:-4]], [head, about, data + b"0000"],
+            [head, about, data[:len(data) // 2]], [head, about, 2 * data], false(sets=4), false(sets=4)[:2], false(sets=0),
+            false(sets=-1), false(sets=most), spoilt(nan, middle), spoilt(inf, middle), spoilt(-inf, middle + 4),
+            *[false(dx=dx) for dx in (0, -4.8, nan, inf, 1e300, 1e-300)],
+            *[false(dt=dt) for dt in (0, -1, nan, inf, -inf, 1e300, 1e-300, 1e6, 1e5)],
+            *[false(x=x) for x in (nan, inf, -1e300)], *[false(t=t) for t in (1, -41, nan, inf, -inf, 1e300, -1e300)],
+            *[false(channels=c) for c in ((1, 0), (-1, 5), (0, most), (-most - 1, most), (most, -most - 1), (0, 5), (0, 7))],
+            *[false(times=t) for t in ((1, 40), (0, 38), (0, 40), (0, 0), (0, -1), (0, most), (-most - 1, most), (0, 41), (0, 1))],
+            *[false(channels=(0, 4194303), times=(0, 16777215)), false(channels=(0, most - 1), times=(0, most - 2))],
+            *[false(thirds=z) for z in ((0, 1), (1, 0), (-most - 1, most))], *[false(width=w) for w in (8, 2, -4, most)],
+            *[false(stamp_s=t) for t in (-1, -1e-9, nan, inf, -inf, 1e300, 4.0000001e9, 1.8e308)]]
+        another = [das.block(truth[:6], next_k), das.block(np.vstack([truth, truth[:1]]), next_k), false(dt=2.0), false(dt=1.01),
+                   false(dx=4.9), false(x=10.0), false(channels=(5, 11)), *[false(samples=n) for n in (60, 38, 80)]]
+        jumps = [false(shift_ns=round(by * SECOND)) for by in (3600, -3600, 10**8, 3600.007, -3600.007, 0.007, -0.011)]
+        late = [false(k=now - 200), false(k=now - 100)]
+        kinds.extend([len(unreadable), len(another), len(jumps), len(late)])
+        blocks = das.blocks(truth, 0, n)
+        good.extend(k for k, _ in blocks[1:])
+        out = []
+        for k, block in blocks:
+            out.append(block)
+            if k == now:
+                out += unreadable + another
+                for lie in jumps + late:
+                    out.append(lie)
+        return out
+
+    das = Febus(channels, samples, rate, answers)
+    ear = Ear(folder, f"febus://127.0.0.1:{das.port}")
+    ear.listen(lambda ear: ear.counts().get(0, 0) == len(good) * das.step)
+    ear.end(number=signal.SIGTERM)
+    das.finish()
+    expect(ear, truth, rate, {c: halves(samples, *good) for c in range(channels)})
+    for count, words in zip(kinds, ("could not be read", "had another rate or form", "had a time far", "came too late")):
+        assert f"{count} {words}" in ear.said(), (count, words, ear.said())
+
+
+def try_febus_begin(folder):
+    """It begins with lies, and with blocks that do not overlap by half: none is sent, and each is told with what is read."""
+    rate, channels, samples = 1000, 5, 40
+    truth = waves(channels, 3000)
+
+    def answers(das):
+        apart = [das.block(truth, k) for k in range(0, 400, 40)]
+        tight = [das.block(truth, k) for k in range(400, 600, 38)]
+        return [[b"error"], das.block(truth, 7, samples=30), das.block(truth, 0, sets=4)[:2], *apart, *tight,
+                das.block(truth[:3], 599), *[block for _, block in das.blocks(truth, 1001, 3000)]]
+
+    das = Febus(channels, samples, rate, answers)
+    ear = Ear(folder, f"febus://127.0.0.1:{das.port}/1-3")
+    sent = halves(samples, *[k for k, _ in das.blocks(truth, 1001, 3000)][1:])
+    ear.listen(lambda ear: ear.counts().get(0, 0) == len(sent))
+    ear.end(number=signal.SIGTERM)
+    das.finish()
+    expect(ear, truth[1:4], rate, {c: sent for c in range(3)})
+    for words in ("its head has 5 bytes; 12 are read", "begins +40.0 samples after the one before", "overlap by half (20)",
+                  "2 could not be read", "18 had another rate or form"):
+        assert words in ear.said(), (words, ear.said())
+
+
+def try_febus_jitter(folder):
+    """Stamps that are off by up to a twentieth of a block are told, and nothing is lost or moved."""
+    rate, channels, n, samples = 1000, 3, 3000, 200
+    truth = waves(channels, n)
+    off = {500: 8, 900: -9, 1500: 5, 1600: 5}  # in samples
+
+    def answers(das):
+        return [das.block(truth, k, shift_ns=off.get(k, 0) * SECOND // rate) for k, _ in das.blocks(truth, 0, n)]
+
+    das = Febus(channels, samples, rate, answers)
+    ear = Ear(folder, f"febus://127.0.0.1:{das.port}")
+    begins = [k for k, _ in das.blocks(truth, 0, n)][1:]
+    ear.listen(lambda ear: ear.counts().get(0, 0) == len(begins) * das.step)
+    ear.end(number=signal.SIGTERM)
+    das.finish()
+    ((_, data),) = ear.runs()
+    assert np.array_equal(data, truth[:, halves(samples, *begins)].T)
+    first = halves(samples, *begins)[0]
+    for *_, index, utc_ns, _, data in ear.frames:
+        k = first + index - ear.frames[0].index
+        block = (k - samples // 4) // das.step * das.step
+        assert abs(utc_ns - BASE_NS - (k + off.get(block, 0)) * SECOND // rate) < 1000, (k, utc_ns)
+    assert "its time is +8.00 samples off" in ear.said() and "6 were off by a sample or more" in ear.said(), ear.said()
+
+
+def try_febus_decimated(folder):
+    """One sample of ten, with its time: a slow tone is as it was, and a fast one is gone."""
+    rate, channels, n, by, samples = 1000, 5, 5000, 10, 74
+    t, phase = np.arange(n) / rate, np.arange(channels)[:, None]
+    slow = 1000 * np.cos(2 * np.pi * 31 * t + phase)
+    truth = slow + 1000 * np.cos(2 * np.pi * 271 * t)
+    das = Febus(channels, samples, rate, lambda das: [block for _, block in das.blocks(truth, 0, n)])
+    ear = Ear(folder, f"febus://127.0.0.1:{das.port}/0-4:2", "--decimate", by)
+    ear.listen(lambda ear: ear.counts().get(0, 0) * by > n - 6 * samples)
+    ear.end(number=signal.SIGTERM)
+    das.finish()
+    for _, _, index, utc_ns, fs_hz, data in ear.frames:
+        k = (utc_ns - BASE_NS) * rate / SECOND
+        assert fs_hz == rate / by and abs(k - round(k)) < 0.01, (fs_hz, k)
+        assert np.allclose(data, slow[::2, round(k) + by * np.arange(len(data))].T, atol=1.5), k
+    assert len(ear.runs()) == 1
+
+
+def try_febus_again(folder):
+    """Something else listens there first; then the instrument stops to answer, and is started again an hour of its time
+    later: a gap. Then its clock is set back: a new stream."""
+    rate, channels, n, samples = 1000, 5, 3000, 200
+    truth = waves(channels, n)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(PATIENCE_S)
+        port = listener.getsockname()[1]
+        ear = Ear(folder, f"febus://127.0.0.1:{port}")
+        with listener.accept()[0] as connection:
+            connection.sendall(b"HTTP/1.0 400 Bad Request\r\n\r\n" + os.urandom(200))
+    turn = lambda das, shift_s: [das.block(truth, k, shift_s * SECOND) for k, _ in das.blocks(truth, 0, n)]
+    das = Febus(channels, samples, rate, lambda das: [*turn(das, 0), None], port)
+    das.thread.join(PATIENCE_S)
+    das.finish()
+    das = Febus(channels, samples, rate, lambda das: [*turn(das, 3600), *turn(das, -3600)], port)
+    blocks = (n - samples) // das.step + 1
+    ear.listen(lambda ear: ear.counts().get(0, 0) == 3 * (blocks - 1) * das.step)
+    ear.end(number=signal.SIGTERM)
+    das.finish()
+    first, found = ear.frames[0][0], {}
+    for epoch, _, index, utc_ns, _, data in ear.frames:
+        k, shift_s = next((k, s) for s in (0, 3600, -3600) for k in [round((utc_ns - BASE_NS - s * SECOND) * rate / SECOND)]
+                          if 0 <= k < n)
+        assert np.array_equal(truth[:, k:k + len(data)].T, data), (k, shift_s)
+        begin = das.step + samples // 4
+        assert (epoch, index - k) == {0: (first, -begin), 3600: (first, 3600 * rate - begin),
+                                      -3600: (first + 1, -begin)}[shift_s], (epoch, index, k, shift_s)
+        found.setdefault(shift_s, []).extend(range(k, k + len(data)))
+    wanted = halves(samples, *range(das.step, blocks * das.step, das.step))
+    assert all(found[shift_s] == wanted for shift_s in (0, 3600, -3600)), found
+    assert "2 had a time far" in ear.said() and "it has not answered for" in ear.said(), ear.said()
+
+
+def try_febus_mistakes(folder):
+    truth = waves(5, 100)
+    das = Febus(5, 8, 100, lambda das: [block for _, block in das.blocks(truth, 0, 100)])
+    for words, where in ((["is not of the form", "febus://HOST:PORT[/FIRST-LAST[:STEP]]"], "febus://h"),
+                         (["is not of the form"], "febus://h:1/5"), (["is not of the form"], "febus://h:1/5-6:0"),
+                         (["channels 0 to 4"], f"febus://127.0.0.1:{das.port}/0-5")):
+        done = subprocess.run([binaries / "sonar-feed", where, "--endpoint", f"ipc://{folder}/in", "--array-id", "1"],
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE_S)
+        assert done.returncode == 2 and all(word in done.stderr for word in words), (words, done)
+    das.finish()
 
 
 for name in sys.argv[2:] or [name[4:] for name in dir() if name.startswith("try_")]:

@@ -4,7 +4,7 @@
 #include <string.h>
 
 static const instrument *const row[] = {&instrument_seedlink, &instrument_iclisten,
-                                        &instrument_optodas};
+                                        &instrument_optodas, &instrument_febus};
 
 const instrument *instrument_find(const char *where, const char **address) {
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {

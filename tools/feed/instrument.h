@@ -30,7 +30,8 @@ typedef struct instrument {
     void (*close)(void *self); /* NULL is allowed */
 } instrument;
 
-extern const instrument instrument_seedlink, instrument_iclisten, instrument_optodas;
+extern const instrument instrument_seedlink, instrument_iclisten, instrument_optodas,
+    instrument_febus;
 
 /* The row for what was typed, or NULL; *address: what follows the scheme. */
 const instrument *instrument_find(const char *where, const char **address);
