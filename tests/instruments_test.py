@@ -810,6 +810,9 @@ def try_optodas_lies(folder):
             for header in unusable:
                 fibre.socket.send(header)
                 fibre.socket.send(false)
+            fibre.socket.send(other(nPackagesPerMessage=3 * packages))  # longer than a piece
+            for shift_s in (0, 3600):
+                fibre.socket.send(fibre.data(truth + 3, now - 200, 3 * packages, rate, shift_s * SECOND))
             fibre.socket.send(fibre.describe(channels + 1, packages, rate, "float"))
             fibre.socket.send(struct.pack("<q", BASE_NS) + bytes(4 * 8 * packages))
             fibre.socket.send(fibre.describe(channels, packages, rate / 2, "float"))
@@ -820,7 +823,7 @@ def try_optodas_lies(folder):
     expect(ear, truth, rate, {c: range(4000) for c in range(channels)})
     said, kinds = ear.said(), [kind for kind, _ in lies]
     for words in (f"{kinds.count('unreadable') + 2 * len(unusable)} could not be read", "2 had another rate",
-                  f"{kinds.count('jump')} had a time far", f"{kinds.count('late')} came too late"):
+                  f"{kinds.count('jump') + 1} had a time far", f"{kinds.count('late') + 3} came too late"):
         assert words in said, (words, said)
     fibre.socket.close()
 
@@ -964,7 +967,8 @@ def halves(samples, *begins):
 
 def try_febus(folder):
     """Some channels of many; a stamp in the middle of the block, a zone of the fibre, blocks that come several times, a block
-    that is missing; blocks get longer, and an odd number of quarters. The first block of a form is only compared."""
+    that is missing; blocks get longer than a piece, and one of these is spoilt in its last piece. The first block of a form is
+    only compared."""
     rate, channels, n = 1000, 40, 2400
     truth = waves(channels, n, most=30000)
     for choice, taken, samples, how in (("", range(40), 40, {}), ("/0-39", range(40), 50, dict(late_ms=25)),
@@ -978,6 +982,10 @@ def try_febus(folder):
             second = das.blocks(truth, 1000, n, samples=2 * samples + 2, **how)
             sent.extend(halves(samples, *[k for k, _ in first[1:10] + first[11:]]))
             sent.extend(halves(2 * samples + 2, *[k for k, _ in second[1:]]))
+            k, (head, about, data) = second[5]
+            at = 4 * channels * ((2 * samples + 2) // 4 + samples)  # the last sample that is taken
+            second[5] = k, [head, about, data[:at] + channels * struct.pack("<f", float("nan")) + data[at + 4 * channels:]]
+            sent.remove(halves(2 * samples + 2, k)[-1])
             return [part for k, part in first[:10] + first[11:] + second for _ in range(1 + (k % 3 == 0))]
 
         das = Febus(channels, samples, rate, answers)

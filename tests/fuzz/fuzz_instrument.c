@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* libFuzzer target for what instruments send. The first byte says what follows: 's' records of
- * SeedLink, 'i' a message of icListen after its head, 'o' a header of OptoDAS, else pieces of three
- * units with any times for the grid, which they all end in. */
+ * SeedLink, 'i' a message of icListen after its head, 'o' a header of OptoDAS, 'f' head and
+ * description of a Febus A1 and the length of its samples, else pieces of three units with any
+ * times for the grid, which they all end in. */
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "febus.h"
+#include "fibre.h"
 #include "grid.h"
 #include "iclisten.h"
 #include "miniseed.h"
@@ -108,6 +111,27 @@ static void fuzz_header(const char *data, size_t size) {
         abort();
 }
 
+/* What is cut off is a part that is too short; the length is 8 bytes. */
+static void fuzz_block(const uint8_t *data, size_t size) {
+    febus_header h;
+    char text[200];
+    uint64_t length = 0;
+    const febus_part head = {data, size < FEBUS_HEAD ? size : FEBUS_HEAD};
+    size -= head.bytes;
+    const febus_part about = {data + head.bytes, size < FEBUS_ABOUT ? size : FEBUS_ABOUT};
+    size -= about.bytes;
+    memcpy(&length, about.data + about.bytes, size < sizeof length ? size : sizeof length);
+    if (febus_read_header(head, about, length, &h, text)) {
+        if (!memchr(text, 0, sizeof text))
+            abort();
+        return;
+    }
+    if (h.samples < 4 || h.samples % 2 || !h.channels || h.samples * h.channels * 4 != length ||
+        !((double)length <= fibre_bytes_most) || !(h.fs_hz > 0) || !isfinite(h.fs_hz) ||
+        !(h.dx_m > 0) || !isfinite(h.x_m) || h.utc_ns < 0 || h.utc_ns > fibre_utc_most_ns)
+        abort();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (!size)
         return 0;
@@ -120,6 +144,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         break;
     case 'o':
         fuzz_header((const char *)data + 1, size - 1);
+        break;
+    case 'f':
+        fuzz_block(data + 1, size - 1);
         break;
     default:
         fuzz_grid(data + 1, size - 1);

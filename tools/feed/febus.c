@@ -169,9 +169,10 @@ typedef struct febus {
     int64_t asked_ns, next_ns; /* when something was, and is asked next */
     int64_t retry_ms;
     febus_header header; /* of the block in `part` */
-    /* of blocks before, samples 0: of none. The first; the one that was put and ends where the grid
-     * does; the one that came last; the one that is not looked at again */
+    /* of blocks before, samples 0: of none. The first; the last one that was put and is not late;
+     * the one that came last; the one that is not looked at again */
     febus_header began, put, seen, done;
+    bool ends;    /* the grid ends where all of `put` does, and not a part of it */
     bool follows; /* the block in `part` continues `put` */
 } febus;
 
@@ -326,7 +327,7 @@ static void note_stray(const febus *o) {
  * does not is believed when the next block is one step later. */
 static bool overlaps(febus *o) {
     const double steps = steps_since(o, &o->put);
-    o->follows = is_step(steps);
+    o->follows = o->ends && is_step(steps);
     if (!(fabs(steps - rint(steps)) < beside) && !is_step(steps_since(o, &o->seen))) {
         note_stray(o);
         return false;
@@ -343,10 +344,11 @@ static bool overlaps(febus *o) {
 /* One piece of the block. */
 static void put(febus *o, grid *grid) {
     const fibre_message half = half_of(o);
-    const int64_t end = grid->unit[0].end;
     fibre_put(&o->fibre, grid, &half);
-    if (grid->unit[0].end != end) /* it is not late, and no jump */
+    if (o->fibre.at_end) { /* it is not late, and no jump */
         o->put = o->header;
+        o->ends = o->fibre.done == half.samples;
+    }
     if (o->fibre.done == half.samples) /* a spoilt one may come again, and be good */
         o->done = o->header;
 }

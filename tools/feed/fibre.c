@@ -194,14 +194,20 @@ static bool convert(fibre *f, const fibre_message *m, size_t n) {
 
 void fibre_put(fibre *f, grid *grid, const fibre_message *m) {
     const size_t n = sonar_min_size(f->longest, m->samples - f->done);
+    f->at_end &= f->done > 0;
     if (!convert(f, m, n)) {
         tally_note(f->spec.tally, TALLY_UNREADABLE, f->name,
                    "a message is left out, since a sample is no finite number");
         f->held = false;
         return;
     }
-    const int64_t since_ns = llrint((double)f->done / m->fs_hz * 1e9);
-    if (grid_put(grid, 0, m->utc_ns + since_ns, m->follows || f->done > 0, f->sample, n))
+    const int64_t since_ns = llrint((double)f->done / m->fs_hz * 1e9), end = grid->unit[0].end;
+    const bool follows = f->done ? f->at_end : m->follows;
+    if (grid_put(grid, 0, m->utc_ns + since_ns, follows, f->sample, n)) {
         f->done += n;
+        f->at_end = grid->unit[0].end != end;
+        if (grid->unit[0].jump_ns) /* the rest says no more of it than this piece */
+            f->done = m->samples;
+    }
     f->held = f->done < m->samples;
 }

@@ -36,6 +36,7 @@ typedef struct fibre {
     float *sample;            /* [longest][taken] */
     bool held;                /* a message has samples that have not been put */
     size_t done;              /* its samples that have been */
+    bool at_end;              /* the grid ends with the last of these: they were not late */
 } fibre;
 
 typedef struct fibre_message {
