@@ -969,10 +969,10 @@ def try_febus(folder):
     """Some channels of many; a stamp in the middle of the block, a zone of the fibre, blocks that come several times, a block
     that is missing; blocks get longer than a piece, and one of these is spoilt in its last piece. The first block of a form is
     only compared."""
-    rate, channels, n = 1000, 40, 2400
+    rate, channels, n = 5000, 40, 2400
     truth = waves(channels, n, most=30000)
-    for choice, taken, samples, how in (("", range(40), 40, {}), ("/0-39", range(40), 50, dict(late_ms=25)),
-                                        ("/3-38:5", range(3, 39, 5), 42, dict(late_ms=42, width=0)),
+    for choice, taken, samples, how in (("", range(40), 40, {}), ("/0-39", range(40), 50, dict(late_ms=5)),
+                                        ("/3-38:5", range(3, 39, 5), 42, dict(late_ms=8.4, width=0)),
                                         ("/39-39", [39], 4, dict(channels=(100, 139))),
                                         ("/10-19", range(10, 20), 40, dict(x=-3.5, third=77.0))):
         sent = []

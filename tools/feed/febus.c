@@ -14,8 +14,8 @@
 #include "core/core.h"
 #include "fibre.h"
 
-enum { WAIT_MS = 200, RETRY_MS = 250, RETRY_MOST_MS = 16000, SILENT_S = 5, PARTS = 3, TEXT = 200 };
-enum { HEAD, ABOUT, SAMPLES, MORE }; /* parts of an answer; MORE: there should be none */
+enum { WAIT_MS = 200, RETRY_MS = 250, RETRY_MOST_MS = 16000, SILENT_S = 5, TEXT = 200 };
+enum { HEAD, ABOUT, SAMPLES, PARTS }; /* of an answer */
 static const double block_most_s = 60, samples_most = 16777216;
 static const double beside = 0.1;    /* of the step between blocks: stamps are not exact */
 static const double near = 0.75;     /* of a sample, as in the grid */
@@ -56,7 +56,7 @@ static description describe(const uint8_t *about) {
     return d;
 }
 
-/* Also the sign of NaN, and infinite. */
+/* NaN is not. */
 static bool between(double value, double least, double most) {
     return value >= least && value <= most;
 }
@@ -221,7 +221,8 @@ static void hang_up(febus *o, const char *why) {
     o->retry_ms = o->retry_ms < RETRY_MOST_MS / 2 ? 2 * o->retry_ms : RETRY_MOST_MS;
 }
 
-/* 0 asks for the newest block. A time is also answered by newer devices, but not by all servers. */
+/* 0 asks for the newest block, which all public clients and servers know. Some clients send the
+ * time of the block before instead; a1das's virtual server refuses that. */
 static void ask(febus *o) {
     const double newest = 0;
     sonar_error err = {0};
@@ -263,8 +264,8 @@ static size_t receive(febus *o) {
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
-/* The middle half of the block, as the public readers take it: the instrument's filter has spoilt
- * the edges, and the halves of all blocks follow on each other. */
+/* The middle half of the block, as most public readers take it: samples at the edges may be less
+ * exact, and the middle halves of all blocks follow on each other. */
 static fibre_message half_of(febus *o) {
     const febus_header *h = &o->header;
     const size_t edge = h->samples / 4;
@@ -278,7 +279,7 @@ static fibre_message half_of(febus *o) {
                            .follows = o->follows};
 }
 
-/* The same place of the fibre, sampled at the same rate? */
+/* Are the channels at the same places of the fibre? */
 static bool is_beside(const febus_header *a, const febus_header *b) {
     return fabs(a->dx_m / b->dx_m - 1) < 1e-6 && fabs(a->x_m - b->x_m) < 0.01 * b->dx_m;
 }
@@ -306,7 +307,7 @@ static bool is_like_first(const febus *o, const grid *grid) {
     return false;
 }
 
-/* The first block of all is only compared with the next, and no stray. */
+/* The first block of all is only compared with the next, and is no stray. */
 static void note_stray(const febus *o) {
     const febus_header *h = &o->header, *before = o->put.samples ? &o->put : &o->seen;
     const double steps = steps_since(o, before);
