@@ -11,6 +11,7 @@
 #include "control/change.h"
 #include "core/core.h"
 #include "fed.h"
+#include "numerical.h"
 #include "synth.h"
 
 TestSuite(tow, .timeout = 300);
@@ -277,7 +278,7 @@ static void check_follow(const seen *w, size_t i) {
 /* With `follow` the source stays within a beam through the turn, at its level and on its side. With
  * `rigid` its bearing is right too, but the beam does not fit, and loses level. Without a model the
  * bearing is wrong by what the ship has turned since it was where the array is. */
-Test(tow, bearings_stay_true_through_a_turn) {
+Test(tow, bearings_stay_true_through_a_turn, NUMERICAL) {
     static reader follow, rigid, off;
     float *samples = NULL;
     run(TEXT(MVDR, "navigation: {tow: {model: follow, scope_m: 100}}\n"), 80, NULL, &samples,
