@@ -74,7 +74,8 @@ void sonar_nav_put_reading(sonar_nav_values *to, const char *id, sonar_nav_quant
                            double value);
 /* Stores the readings of the array's compasses. True: one of them was a heading. Under the lock. */
 bool sonar_compasses_take(sonar_nav *nav, const sonar_nav_values *values, int64_t utc_ns);
-/* The age of the newest heading of all compasses; NaN: there is none. True: one is current. */
+/* The age of the newest heading of all compasses; NaN: there is none. True: one is current. Under
+ * the lock. */
 bool sonar_compasses_age(sonar_nav *nav, int64_t utc_now_ns, double *age_s);
 /* sonar_nav_places by the compasses. */
 sonar_tow_state sonar_compasses_places(sonar_nav *nav, int64_t utc_ns, size_t n,

@@ -74,9 +74,9 @@ void sonar_nav_read(sonar_nav *nav, int64_t utc_now_ns, sonar_navigation *to) {
     double deg = NAN;
     *to = (sonar_navigation){.age_s = NAN};
     const bool ship = sonar_nav_heading(nav, utc_now_ns, &deg, &asked);
-    to->fresh = nav->compass ? sonar_compasses_age(nav, utc_now_ns, &to->age_s) : ship;
     to->asked = asked;
     pthread_mutex_lock(&nav->lock);
+    to->fresh = nav->compass ? sonar_compasses_age(nav, utc_now_ns, &to->age_s) : ship;
     sonar_heading newest;
     if (!nav->compass && sonar_headings_newest(&nav->headings, &newest))
         to->age_s = (double)(utc_now_ns - newest.utc_ns) * 1e-9;
