@@ -180,6 +180,7 @@ export class Store {
         const { header } = frame;
         const arrived_ms = performance.now() - frame.age_ms;
         const latest = { header, axes: known.axes, data, arrived_ms };
+        if (header.topic === BEAMS && !this.heard) return; // sent before the bridge knew that nothing listens
         this.latest.set(header.topic, latest);
         if (header.topic === BEAMS) this.heard?.(latest);
         const record = this.recordOf(header.topic);
