@@ -114,8 +114,7 @@ static void resolve_compasses(sonar_loader *l) {
         if (have(l, OPT_TOW_COMPASS_AT) && i < at->count)
             c->tow_compass_at_m[i] = at->numbers[i];
         if (have(l, OPT_TOW_COMPASS_OFFSET))
-            c->tow_compass_offset_deg[i] =
-                offset->numbers[offset->count == 1 ? 0 : sonar_min_size(i, offset->count - 1)];
+            c->tow_compass_offset_deg[i] = offset->numbers[sonar_min_size(i, offset->count - 1)];
         refuse_repeated(l, OPT_TOW_COMPASSES, i);
     }
 }

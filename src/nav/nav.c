@@ -102,10 +102,9 @@ sonar_code sonar_nav_create(const sonar_nav_spec *spec, const sonar_host *host, 
     pthread_mutex_init(&nav->lock, NULL);
     if (spec->compasses)
         nav->compass = sonar_alloc(spec->compasses, sizeof *nav->compass);
-    else if (spec->tow_reach_m > 0)
+    if (spec->tow_reach_m > 0)
         nav->ship = sonar_alloc(1, sizeof *nav->ship);
-    if ((spec->compasses && !nav->compass) ||
-        (!spec->compasses && spec->tow_reach_m > 0 && !nav->ship)) {
+    if ((spec->compasses && !nav->compass) || (spec->tow_reach_m > 0 && !nav->ship)) {
         sonar_nav_destroy(nav);
         *out = NULL;
         return sonar_fail(err, SONAR_ENOMEM, "navigation", "no memory for a towed array");

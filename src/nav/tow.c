@@ -15,12 +15,12 @@ static double since_s(int64_t now_ns, int64_t then_ns) {
     return (double)(now_ns - then_ns) * 1e-9;
 }
 
-double sonar_nav_heading_reach(double for_s) {
-    return HEADING_SLACK_DEG + TURN_DEG_S * fmax(for_s, 0);
+static double reach(double rate_per_s, double slack, double for_s) {
+    return slack + rate_per_s * fmax(for_s, 0);
 }
 
-static bool is_within_reach(double difference, double rate_per_s, double slack, double for_s) {
-    return fabs(difference) <= slack + rate_per_s * fmax(for_s, 0);
+double sonar_nav_heading_reach(double for_s) {
+    return reach(TURN_DEG_S, HEADING_SLACK_DEG, for_s);
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
@@ -42,8 +42,8 @@ static bool take_speed(sonar_nav *nav, const sonar_nav_values *v, int64_t utc_ns
     double mps;
     if (!is_speed(nav, v, utc_ns, &mps) || mps > FASTEST_MPS)
         return false;
-    if (before_ns && !is_within_reach(mps - atomic_load(&ship->speed_mps), ACCELERATION_MPS2,
-                                      SPEED_SLACK_MPS, since_s(utc_ns, before_ns)))
+    if (before_ns && !(fabs(mps - atomic_load(&ship->speed_mps)) <=
+                       reach(ACCELERATION_MPS2, SPEED_SLACK_MPS, since_s(utc_ns, before_ns))))
         return false;
     const bool water = v->known & 1u << SONAR_NAV_WATER_SPEED;
     if (water)

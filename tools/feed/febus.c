@@ -14,7 +14,7 @@
 #include "core/core.h"
 #include "fibre.h"
 
-enum { WAIT_MS = 200, RETRY_MS = 250, RETRY_MOST_MS = 16000, SILENT_S = 5, TEXT = 200 };
+enum { WAIT_MS = 200, SILENT_S = 5, TEXT = 200 };
 enum { HEAD, ABOUT, SAMPLES, PARTS }; /* of an answer */
 static const double block_most_s = 60, samples_most = 16777216;
 static const double beside = 0.1;    /* of the step between blocks: stamps are not exact */
@@ -180,7 +180,7 @@ static sonar_code open_febus(const instrument_spec *spec, void **self, sonar_err
     febus *o = *self = sonar_alloc(1, sizeof *o);
     if (!o)
         return sonar_fail(err, SONAR_ENOMEM, spec->where, "out of memory");
-    *o = (febus){.retry_ms = RETRY_MS};
+    *o = (febus){.retry_ms = FIBRE_RETRY_MS};
     for (size_t i = 0; i <= PARTS; i++)
         zmq_msg_init(&o->part[i]);
     const sonar_code code = fibre_open(&o->fibre, spec, instrument_febus.form, err);
@@ -218,7 +218,7 @@ static void hang_up(febus *o, const char *why) {
     fibre_hang_up(&o->fibre);
     o->asked = false;
     o->next_ns = sonar_monotonic_ns() + o->retry_ms * ms_ns;
-    o->retry_ms = o->retry_ms < RETRY_MOST_MS / 2 ? 2 * o->retry_ms : RETRY_MOST_MS;
+    o->retry_ms = o->retry_ms < FIBRE_RETRY_MOST_MS / 2 ? 2 * o->retry_ms : FIBRE_RETRY_MOST_MS;
 }
 
 /* 0 asks for the newest block, which all public clients and servers know. Some clients send the
@@ -390,7 +390,7 @@ static sonar_code take_answer(febus *o, size_t parts, grid *grid, sonar_error *e
         wrong = text;
     }
     if (!wrong) {
-        o->retry_ms = RETRY_MS;
+        o->retry_ms = FIBRE_RETRY_MS;
         return take_block(o, grid, err);
     }
     tally_note(o->fibre.spec.tally, TALLY_UNREADABLE, o->fibre.name, "an answer is left out: %s",
@@ -418,7 +418,7 @@ static sonar_code read_febus(void *self, grid *grid, sonar_error *err) {
     }
     o->asked = false;
     const sonar_code code = take_answer(o, parts, grid, err);
-    const double pause_s = step_s(o) > 0 ? ask_after * step_s(o) : RETRY_MS * 1e-3;
+    const double pause_s = step_s(o) > 0 ? ask_after * step_s(o) : FIBRE_RETRY_MS * 1e-3;
     o->next_ns = sonar_monotonic_ns() + llrint(pause_s * (double)s_ns);
     return code;
 }

@@ -11,7 +11,7 @@
 
 #include "core/core.h"
 
-enum { RETRY_MS = 250, RETRY_MOST_MS = 16000, MESSAGES = 16, HEAD = 64 };
+enum { MESSAGES = 16, HEAD = 64 };
 static const double own_wait_s = 2;
 const double fibre_bytes_most = 1e9, fibre_channels_most = 4194304;
 const int64_t fibre_utc_most_ns = 4000000000000000000;
@@ -73,7 +73,8 @@ sonar_code fibre_open(fibre *f, const instrument_spec *spec, const char *form, s
 }
 
 sonar_code fibre_dial(fibre *f, int kind, sonar_error *err) {
-    const int most = MESSAGES, none = 0, retry_ms = RETRY_MS, retry_most_ms = RETRY_MOST_MS, on = 1;
+    const int most = MESSAGES, none = 0, retry_ms = FIBRE_RETRY_MS,
+              retry_most_ms = FIBRE_RETRY_MOST_MS, on = 1;
     const int64_t bytes_most = (int64_t)fibre_bytes_most + HEAD;
     void *socket = f->socket = zmq_socket(f->context, kind);
     if (!socket)

@@ -13,6 +13,8 @@
 
 #include "instrument.h"
 
+enum { FIBRE_RETRY_MS = 250, FIBRE_RETRY_MOST_MS = 16000 }; /* until it is dialled again */
+
 #define FIBRE_FORM "HOST:PORT[/FIRST-LAST[:STEP]]"
 
 /* Of samples, little-endian. */
