@@ -7,11 +7,10 @@
  *                                                       rows strided; n0 + n1 is the stretch
  *   missing   [channel] share of missing samples; a channel that lacks any is left out
  *
- * A round begins after each second of samples. In it every sensor is measured over a stretch of 0.4
- * s, or 1024 samples if that is longer, but at most a window. Each window measures only a share of
- * the sensors of a large array, so that no window takes much longer. Sensors are not judged if
- * windows have fewer than 128 samples. Another thread judges the measures, by comparing the sensors
- * with one another:
+ * A round begins after every two seconds of samples. In it every sensor is measured over a stretch
+ * of 0.4 s, or 1024 samples if that is longer, but at most a window. Each window measures a share
+ * of the sensors, so that no window takes much longer. Sensors are not judged if windows have fewer
+ * than 128 samples. Another thread judges the measures, by comparing the sensors with one another:
  *
  * - dead: constant at 0; or far below the others in all octaves in and beside the band, and in the
  *   median over eight frequencies there (between tones, whose nodes may be anywhere)
@@ -50,15 +49,15 @@ typedef struct sonar_elements_spec {
     double low_hz, high_hz; /* the band that the beamformers use */
 } sonar_elements_spec;
 
-/* Numbers of rounds, each about a second. After this many equal rounds in a row a fault is flagged
- * or cleared, and a sensor is removed or returns. The time until it returns doubles with each
- * removal. */
 enum {
+    SONAR_ELEMENTS_ROUND_S = 2, /* from one round's beginning to the next one's, at least */
+    /* After this many equal rounds in a row a fault is flagged or cleared, and a sensor is removed
+     * or returns. The time until it returns doubles with each removal. */
     SONAR_ELEMENTS_FLAG_ROUNDS = 3,
-    SONAR_ELEMENTS_CLEAR_ROUNDS = 5,
-    SONAR_ELEMENTS_OUT_ROUNDS = 5,
-    SONAR_ELEMENTS_BACK_ROUNDS = 30,
-    SONAR_ELEMENTS_BACK_MOST = 3600
+    SONAR_ELEMENTS_CLEAR_ROUNDS = 3,
+    SONAR_ELEMENTS_OUT_ROUNDS = 4,
+    SONAR_ELEMENTS_BACK_ROUNDS = 15,
+    SONAR_ELEMENTS_BACK_MOST = 1800
 };
 
 typedef struct sonar_elements sonar_elements;
@@ -87,8 +86,8 @@ bool sonar_elements_measured(const sonar_elements *elements);
 /* First sample of the measured round. */
 uint64_t sonar_elements_began(const sonar_elements *elements);
 /* [sensor] measures of a complete round; marked invalid if no round is complete. Valid until go_on,
- * which allows the next round to begin a second after `began`. All ranks pass the `began` of the
- * rank that began last, and therefore measure in the same window. */
+ * which allows the next round to begin SONAR_ELEMENTS_ROUND_S after `began`. All ranks pass the
+ * `began` of the rank that began last, and therefore measure in the same window. */
 const void *sonar_elements_measures(sonar_elements *elements);
 void sonar_elements_go_on(sonar_elements *elements, uint64_t began);
 /* Sets the measures of all ranks, in the order of the ranks; sensor: their numbers in the array.

@@ -54,14 +54,14 @@ struct sonar_elements {
     size_t first_octave, octaves; /* numbers of the transform's octaves; [0] is the highest */
     size_t band_first, band_end;  /* octaves that contain the band */
     size_t share;                 /* sensors measured in one window */
-    size_t block, blocks; /* samples averaged to one value for the lines, number of values; 0: no
-                             hum detection */
-    size_t harmonics;     /* harmonics below half the rate of these values */
-    float *line;          /* [LINES][cos, sin][blocks], windowed */
-    size_t probed;        /* samples the probes look at */
-    float *probe;         /* [PROBES][cos, sin][probed], windowed */
+    size_t halvings, blocks;      /* the lines are measured in the transform's sums of 2^halvings
+                                     samples; their number, 0: no hum detection */
+    size_t harmonics;             /* harmonics below half the rate of these values */
+    float *line;                  /* [LINES][cos, sin][blocks], windowed */
+    size_t probed;                /* samples the probes look at */
+    float *probe;                 /* [PROBES][cos, sin][probed], windowed */
     /* data thread */
-    float *scratch; /* [worker][stretch + blocks] */
+    float *scratch; /* [worker][2][stretch] */
     size_t next;    /* sensor to be measured next */
     bool begun;
     uint64_t round_first;   /* sample with which the round began */

@@ -12,10 +12,10 @@
 #include "elements/internal.h"
 
 enum {
-    LANES = 8,
-    CHAINS = 4, /* vectors of a dot product that are summed in parallel, to hide the latency of an
-                   addition */
-    TASK = 64,  /* sensors of one task */
+    LANES = 8,   /* on any processor, so that sums have the same order on all */
+    CHAINS = 4,  /* vectors of a sum that run in parallel, to hide the latency of an addition */
+    STRIPE = 64, /* extremes that are kept side by side: a loop that the compiler vectorises */
+    TASK = 64,   /* sensors of one task */
     LEAST_DETAILS = 32,
     LEAST_STRETCH = 128,
     COMPARED = 64,      /* samples compared for identical and repeated ones */
@@ -23,14 +23,12 @@ enum {
     STRETCH_SAMPLES = 1024
 };
 typedef float lanes __attribute__((vector_size(LANES * sizeof(float))));
-typedef int32_t marks
-    __attribute__((vector_size(LANES * sizeof(int32_t)))); /* one lane is -1 or 0 */
 
 static const double STRETCH_S = 0.4, LEAST_HUM_S = 0.3, LINE_RATE_HZ = 500;
-/* Samples of all sensors measured in one window; they take one processor 0.1 to 0.2 s. */
+/* Samples of all sensors measured in one window; they take one processor about 0.1 s. */
 static const size_t WINDOW_SAMPLES = (size_t)1 << 26;
 /* A round is spread over this many windows at most. */
-enum { WINDOWS_MOST = 16 };
+enum { WINDOWS_MOST = 32 };
 
 /* ---- create ---------------------------------------------------------------------------------- */
 
@@ -82,7 +80,7 @@ static void make_oscillations(sonar_elements *e) {
     double high_hz = fmin(2 * s->high_hz, 0.45 * s->fs_hz);
     double low_hz = fmin(fmax(s->low_hz / 2, 4 * s->fs_hz / (double)e->probed), high_hz / 2);
     for (size_t i = 0; i < LINES; i++)
-        make_oscillation(line_hz(i), s->fs_hz / (double)e->block, e->blocks,
+        make_oscillation(line_hz(i), s->fs_hz / (double)((size_t)1 << e->halvings), e->blocks,
                          e->line + 2 * i * e->blocks);
     for (size_t i = 0; i < PROBES; i++)
         make_oscillation(low_hz * pow(high_hz / low_hz, ((double)i + 0.5) / PROBES), s->fs_hz,
@@ -92,19 +90,20 @@ static void make_oscillations(sonar_elements *e) {
 static void choose_lines(sonar_elements *e) {
     double fs_hz = e->spec.fs_hz;
     e->probed = sonar_min_size(e->stretch, PROBE_MOST);
-    e->block = 1;
     if ((double)e->stretch < LEAST_HUM_S * fs_hz)
         return;
-    e->block = sonar_max_size(1, (size_t)(fs_hz / LINE_RATE_HZ));
+    while (fs_hz / (double)((size_t)2 << e->halvings) >= LINE_RATE_HZ)
+        e->halvings++;
     while (e->harmonics < HARMONICS &&
-           60 * (double)(e->harmonics + 1) + 15 < 0.5 * fs_hz / (double)e->block)
+           60 * (double)(e->harmonics + 1) + 15 < 0.5 * fs_hz / (double)((size_t)1 << e->halvings))
         e->harmonics++;
-    e->blocks = e->harmonics ? e->stretch / e->block : 0;
+    e->blocks = e->harmonics ? e->stretch >> e->halvings : 0;
 }
 
 static void choose_share(sonar_elements *e) {
     const sonar_elements_spec *s = &e->spec;
-    size_t windows = (size_t)fmin(WINDOWS_MOST, fmax(1, s->fs_hz / (double)s->hop));
+    const double windows_a_round = SONAR_ELEMENTS_ROUND_S * s->fs_hz / (double)s->hop;
+    size_t windows = (size_t)fmin(WINDOWS_MOST, fmax(1, windows_a_round));
     size_t most = sonar_max_size(1, WINDOW_SAMPLES / e->stretch);
     e->share = sonar_min_size((s->sensors + windows - 1) / windows, most);
     for (e->firsts = 2; e->firsts < 2 * s->sensors;)
@@ -116,7 +115,7 @@ static sonar_arena lay_out(sonar_elements *e, sonar_arena_pass pass) {
     sonar_arena arena = {.pass = pass};
     SONAR_ARENA(&arena, e->line, sonar_max_size(1, 2 * LINES * e->blocks));
     SONAR_ARENA(&arena, e->probe, 2 * PROBES * e->probed);
-    SONAR_ARENA(&arena, e->scratch, e->host->workers * (e->stretch + e->blocks + LANES));
+    SONAR_ARENA(&arena, e->scratch, 2 * e->host->workers * e->stretch);
     SONAR_ARENA(&arena, e->measure, sensors);
     SONAR_ARENA(&arena, e->level, sensors);
     SONAR_ARENA(&arena, e->residual, sensors);
@@ -181,48 +180,43 @@ static inline __attribute__((always_inline)) void load(const float *x, lanes *to
     memcpy(to, x, sizeof *to);
 }
 
-static inline __attribute__((always_inline)) void replace(const marks *where, const lanes *by,
-                                                          lanes *to) {
-    *to = (lanes)((*where & (marks)*by) | (~*where & (marks)*to));
+/* Of finite values, unlike fminf and fmaxf, which are calls. */
+static inline float lesser(float a, float b) {
+    return a < b ? a : b;
+}
+static inline float greater(float a, float b) {
+    return a > b ? a : b;
 }
 
 /* Samples are finite: frames with other values are refused. */
 SONAR_MULTIARCH static struct extent extent_of(const float *x, size_t n) {
-    lanes low = (lanes){0} + x[0], high = low, step = (lanes){0} + FLT_MAX;
-    marks same = {0};
+    float low[STRIPE], high[STRIPE], step[STRIPE];
+    int32_t same[STRIPE] = {0};
     struct extent all = {x[0], x[0], FLT_MAX, 0};
     size_t i = 1;
-    for (; i + LANES <= n; i += LANES) {
-        lanes value, before;
-        load(x + i, &value);
-        load(x + i - 1, &before);
-        const lanes difference = value - before;
-        const lanes size = (lanes)((marks)difference & INT32_MAX);
-        const marks lower = value < low;
-        const marks higher = value > high;
-        const marks still = difference == 0;
-        const marks smaller = ~still & (size < step);
-        replace(&lower, &value, &low);
-        replace(&higher, &value, &high);
-        replace(&smaller, &size, &step);
-        same -= still;
-    }
+    for (size_t j = 0; j < STRIPE; j++)
+        low[j] = high[j] = x[0], step[j] = FLT_MAX;
+    for (; i + STRIPE <= n; i += STRIPE)
+        for (size_t j = 0; j < STRIPE; j++) {
+            const float value = x[i + j], size = fabsf(value - x[i + j - 1]);
+            const float moved = size > 0 ? size : FLT_MAX;
+            low[j] = lesser(value, low[j]);
+            high[j] = greater(value, high[j]);
+            step[j] = lesser(moved, step[j]);
+            same[j] += size == 0;
+        }
     for (; i < n; i++) {
-        float difference = fabsf(x[i] - x[i - 1]);
-        all.low = fminf(all.low, x[i]);
-        all.high = fmaxf(all.high, x[i]);
-        all.step = difference > 0 ? fminf(all.step, difference) : all.step;
-        all.same += difference == 0;
+        const float size = fabsf(x[i] - x[i - 1]), moved = size > 0 ? size : FLT_MAX;
+        all.low = lesser(all.low, x[i]);
+        all.high = greater(all.high, x[i]);
+        all.step = lesser(all.step, moved);
+        all.same += size == 0;
     }
-    float lows[LANES], highs[LANES], steps[LANES];
-    int32_t sames[LANES];
-    memcpy(lows, &low, sizeof lows), memcpy(highs, &high, sizeof highs);
-    memcpy(steps, &step, sizeof steps), memcpy(sames, &same, sizeof sames);
-    for (size_t j = 0; j < LANES; j++) {
-        all.low = fminf(all.low, lows[j]);
-        all.high = fmaxf(all.high, highs[j]);
-        all.step = fminf(all.step, steps[j]);
-        all.same += (size_t)sames[j];
+    for (size_t j = 0; j < STRIPE; j++) {
+        all.low = lesser(all.low, low[j]);
+        all.high = greater(all.high, high[j]);
+        all.step = lesser(all.step, step[j]);
+        all.same += (size_t)same[j];
     }
     return all;
 }
@@ -256,12 +250,13 @@ static bool is_clipped(const float *x, size_t n, const struct extent *extent) {
     return false;
 }
 
-static inline __attribute__((always_inline)) float total_of(const lanes sum[CHAINS]) {
-    const lanes total = (sum[0] + sum[1]) + (sum[2] + sum[3]);
-    float all = 0;
-    for (size_t j = 0; j < LANES; j++)
-        all += total[j];
-    return all;
+static inline __attribute__((always_inline)) float total_of(const lanes *sum) {
+    float part[LANES];
+    memcpy(part, sum, sizeof part);
+    for (size_t half = LANES / 2; half; half /= 2)
+        for (size_t j = 0; j < half; j++)
+            part[j] += part[j + half];
+    return part[0];
 }
 
 SONAR_MULTIARCH static float energy_of(const float *x, size_t n) {
@@ -276,29 +271,43 @@ SONAR_MULTIARCH static float energy_of(const float *x, size_t n) {
         }
     for (; i < n; i++)
         rest += x[i] * x[i];
-    return rest + total_of(sum);
+    const lanes total = (sum[0] + sum[1]) + (sum[2] + sum[3]);
+    return rest + total_of(&total);
 }
 
-/* Power at the frequency of an oscillation, [cos, sin][n]. */
-SONAR_MULTIARCH static float power_at(const float *x, const float *oscillation, size_t n) {
-    lanes re[CHAINS] = {{0}}, im[CHAINS] = {{0}};
-    float rest_re = 0, rest_im = 0;
+/* Two sensors at a time share the loads of the oscillations, all of which the nearest cache does
+ * not hold. x: samples without their mean; with one sensor, x[1] is x[0]. */
+struct pair {
+    size_t count;
+    float *x[2];
+    struct measure *m[2];
+};
+
+/* Powers of two sensors' samples at the frequencies of two oscillations, [2][cos, sin][n]. */
+SONAR_MULTIARCH static void powers_at(float *const x[2], const float *oscillation, size_t n,
+                                      float power[2][2]) {
+    lanes sum[2][4] = {{{0}}};
+    float all[2][4] = {{0}};
     size_t i = 0;
-    for (; i + CHAINS * LANES <= n; i += CHAINS * LANES)
-        for (size_t c = 0; c < CHAINS; c++) {
-            lanes a, cosine, sine;
-            load(x + i + c * LANES, &a);
-            load(oscillation + i + c * LANES, &cosine);
-            load(oscillation + n + i + c * LANES, &sine);
-            re[c] += a * cosine;
-            im[c] += a * sine;
+    for (; i + LANES <= n; i += LANES) {
+        lanes a[2], b;
+        load(x[0] + i, &a[0]);
+        load(x[1] + i, &a[1]);
+        for (size_t k = 0; k < 4; k++) {
+            load(oscillation + k * n + i, &b);
+            sum[0][k] += a[0] * b;
+            sum[1][k] += a[1] * b;
         }
-    for (; i < n; i++) {
-        rest_re += x[i] * oscillation[i];
-        rest_im += x[i] * oscillation[n + i];
     }
-    rest_re += total_of(re), rest_im += total_of(im);
-    return rest_re * rest_re + rest_im * rest_im;
+    for (size_t s = 0; s < 2; s++)
+        for (size_t k = 0; k < 4; k++) {
+            for (size_t t = i; t < n; t++)
+                all[s][k] += x[s][t] * oscillation[k * n + t];
+            all[s][k] += total_of(&sum[s][k]);
+        }
+    for (size_t s = 0; s < 2; s++)
+        for (size_t k = 0; k < 2; k++)
+            power[s][k] = all[s][2 * k] * all[s][2 * k] + all[s][2 * k + 1] * all[s][2 * k + 1];
 }
 
 SONAR_MULTIARCH static void subtract(float mean, float *x, size_t n) {
@@ -313,17 +322,16 @@ static float bounded(float power) {
 
 /* The median power of the probes, which is the level of the sea between tones. A good sensor may be
  * at a node of a tone. */
-static float probe(const sonar_elements *e, const float *x) {
-    float power[PROBES];
-    for (size_t i = 0; i < PROBES; i++)
-        power[i] = bounded(power_at(x, e->probe + 2 * i * e->probed, e->probed));
-    return sonar_median(power, PROBES);
-}
-
-/* Averages each block to one value for the lines. The mean of the samples is removed already. */
-static void average_blocks(const sonar_elements *e, const float *x, float *to) {
-    for (size_t i = 0; i < e->blocks; i++)
-        to[i] = (float)(sonar_samples_sum(x + i * e->block, e->block) / (double)e->block);
+static void measure_probes(const sonar_elements *e, const struct pair *of) {
+    float power[2][PROBES], two[2][2];
+    for (size_t i = 0; i < PROBES; i += 2) {
+        powers_at(of->x, e->probe + 2 * i * e->probed, e->probed, two);
+        for (size_t s = 0; s < of->count; s++)
+            for (size_t k = 0; k < 2; k++)
+                power[s][i + k] = bounded(two[s][k]);
+    }
+    for (size_t s = 0; s < of->count; s++)
+        of->m[s]->probe = sonar_median(power[s], PROBES);
 }
 
 /* Moves a quarter of the way from the previous value, in dB, because means of few values scatter by
@@ -332,52 +340,61 @@ static float smooth(float before, float now) {
     return before > 0 && now > 0 ? before * powf(now / before, 0.25f) : now;
 }
 
-/* Mean power of the harmonics, and of the frequencies beside them. */
-static void measure_hum(const sonar_elements *e, const float *value, struct measure *m) {
-    for (size_t mains = 0; mains < MAINS; mains++) {
-        float on = 0, beside = 0;
-        for (size_t h = 0; h < e->harmonics; h++)
-            for (size_t i = 0; i < 1 + BESIDE; i++) {
-                const float *line =
-                    e->line + ((mains * HARMONICS + h) * (1 + BESIDE) + i) * 2 * e->blocks;
-                *(i ? &beside : &on) += power_at(value, line, e->blocks);
-            }
-        m->hum[mains] = smooth(m->hum[mains], bounded(on / (float)e->harmonics));
-        m->beside[mains] =
-            smooth(m->beside[mains], bounded(beside / (float)(BESIDE * e->harmonics)));
+/* Mean power of the harmonics, and of the frequencies beside them. x: sums of blocks, over the root
+ * of their length. */
+static void measure_hum(const sonar_elements *e, const struct pair *of) {
+    float on[2][MAINS] = {{0}}, beside[2][MAINS] = {{0}}, two[2][2];
+    for (size_t i = 0; i < LINES; i++) {
+        const size_t mains = i / (HARMONICS * (1 + BESIDE)),
+                     harmonic = i / (1 + BESIDE) % HARMONICS;
+        if (i % 2 == 0)
+            powers_at(of->x, e->line + 2 * i * e->blocks, e->blocks, two);
+        for (size_t s = 0; s < of->count && harmonic < e->harmonics; s++)
+            (i % (1 + BESIDE) ? beside : on)[s][mains] += two[s][i % 2];
     }
+    const float values = (float)(e->harmonics << e->halvings);
+    for (size_t s = 0; s < of->count; s++)
+        for (size_t i = 0; i < MAINS; i++) {
+            struct measure *m = of->m[s];
+            m->hum[i] = smooth(m->hum[i], bounded(on[s][i] / values));
+            m->beside[i] = smooth(m->beside[i], bounded(beside[s][i] / (BESIDE * values)));
+        }
 }
 
 /* The energy of the coefficients of one octave; leaves the input of the next octave in x. */
 SONAR_MULTIARCH static float haar(float *x, size_t n) {
-    float sum[LANES] = {0}, all = 0;
+    float sum[STRIPE] = {0}, all = 0;
     size_t i = 0;
-    for (; i + LANES <= n; i += LANES) {
-        float a[LANES], b[LANES];
-        for (size_t j = 0; j < LANES; j++)
-            a[j] = x[2 * (i + j)], b[j] = x[2 * (i + j) + 1];
-        for (size_t j = 0; j < LANES; j++) {
-            sum[j] += (a[j] - b[j]) * (a[j] - b[j]) / 2;
-            x[i + j] = (a[j] + b[j]) * (float)M_SQRT1_2;
+    for (; i + STRIPE <= n; i += STRIPE) {
+        float mean[STRIPE];
+        for (size_t j = 0; j < STRIPE; j++) {
+            float a = x[2 * (i + j)], b = x[2 * (i + j) + 1];
+            sum[j] += (a - b) * (a - b);
+            mean[j] = (a + b) * (float)M_SQRT1_2;
         }
+        memcpy(x + i, mean, sizeof mean);
     }
     for (; i < n; i++) {
         float a = x[2 * i], b = x[2 * i + 1];
-        all += (a - b) * (a - b) / 2;
+        all += (a - b) * (a - b);
         x[i] = (a + b) * (float)M_SQRT1_2;
     }
-    for (size_t j = 0; j < LANES; j++)
+    for (size_t j = 0; j < STRIPE; j++)
         all += sum[j];
-    return all;
+    return all / 2;
 }
 
 /* The transform is orthonormal: white noise has its variance in every octave. */
-static void measure_octaves(const sonar_elements *e, float *x, struct measure *m) {
-    size_t n = e->stretch / 2;
-    for (size_t octave = 0; octave < e->first_octave + e->octaves; octave++, n /= 2) {
-        float power = bounded(haar(x, n) / (float)n);
-        if (octave >= e->first_octave)
-            m->octave[octave - e->first_octave] = power;
+static void measure_octaves(const sonar_elements *e, const struct pair *of) {
+    const size_t octaves = sonar_max_size(e->first_octave + e->octaves, e->halvings + 1);
+    for (size_t octave = 0, n = e->stretch; octave < octaves; octave++, n /= 2) {
+        if (octave == e->halvings && e->blocks)
+            measure_hum(e, of);
+        for (size_t s = 0; s < of->count; s++) {
+            float power = bounded(haar(of->x[s], n / 2) / (float)(n / 2));
+            if (octave >= e->first_octave && octave < e->first_octave + e->octaves)
+                of->m[s]->octave[octave - e->first_octave] = power;
+        }
     }
 }
 
@@ -413,11 +430,9 @@ static bool is_repeated(const float *x, size_t n) {
     return period_of(x, n) >= LEAST_PERIOD && is_lively(x);
 }
 
-static void measure_sensor(const sonar_elements *e, size_t channel, float *x, struct measure *m) {
+/* Leaves the samples without their mean in x. */
+static void measure_samples(const sonar_elements *e, size_t channel, float *x, struct measure *m) {
     const size_t n = e->stretch;
-    m->taken = e->missing[channel] <= 0;
-    if (!m->taken)
-        return;
     sonar_samples_gather(e->in, channel, n, x);
     struct extent extent = extent_of(x, n);
     m->constant = extent.low == extent.high;
@@ -426,15 +441,8 @@ static void measure_sensor(const sonar_elements *e, size_t channel, float *x, st
     m->same = (float)extent.same / (float)n;
     m->repeated = is_repeated(x, n);
     m->clipped = !m->repeated && is_clipped(x, n, &extent);
-    const float mean = (float)(sonar_samples_sum(x, n) / (double)n);
-    subtract(mean, x, n);
+    subtract((float)(sonar_samples_sum(x, n) / (double)n), x, n);
     m->power = bounded(energy_of(x, n) / (float)n);
-    if (e->blocks) {
-        average_blocks(e, x, x + n);
-        measure_hum(e, x + n, m);
-    }
-    m->probe = probe(e, x);
-    measure_octaves(e, x, m);
 }
 
 /* A hash of the samples. It includes the window, since other ranks may have begun their round in
@@ -460,12 +468,12 @@ bool sonar_elements_due(const sonar_elements *e, uint64_t first_sample) {
         return false;
     return e->next > 0 || !e->begun ||
            first_sample < e->round_first /* the samples belong to another stream */ ||
-           (double)(first_sample - e->round_first) >= e->spec.fs_hz;
+           (double)(first_sample - e->round_first) >= SONAR_ELEMENTS_ROUND_S * e->spec.fs_hz;
 }
 
 static void compare_task(void *arg, size_t task, size_t worker) {
     const sonar_elements *e = arg;
-    float *x = e->scratch + worker * (e->stretch + e->blocks + LANES);
+    float *x = e->scratch + 2 * worker * e->stretch;
     size_t first = task * TASK, end = sonar_min_size(first + TASK, e->spec.sensors);
     for (size_t s = first; s < end; s++)
         if (sonar_element_used(e, s)) {
@@ -474,13 +482,34 @@ static void compare_task(void *arg, size_t task, size_t worker) {
         }
 }
 
+static void measure_pair(const sonar_elements *e, struct pair *of) {
+    if (of->count == 1)
+        of->x[1] = of->x[0];
+    measure_probes(e, of);
+    measure_octaves(e, of);
+    of->count = 0;
+}
+
 static void measure_task(void *arg, size_t task, size_t worker) {
     const sonar_elements *e = arg;
-    float *x = e->scratch + worker * (e->stretch + e->blocks + LANES);
     size_t first = e->next + task * TASK, end = sonar_min_size(first + TASK, e->end);
-    for (size_t s = first; s < end; s++)
-        if (sonar_element_used(e, s))
-            measure_sensor(e, e->spec.channel[s], x, &e->measure[s]);
+    struct pair of = {0};
+    for (size_t s = first; s < end; s++) {
+        struct measure *m = &e->measure[s];
+        const size_t channel = e->spec.channel[s];
+        if (!sonar_element_used(e, s))
+            continue;
+        m->taken = e->missing[channel] <= 0;
+        if (!m->taken)
+            continue;
+        of.x[of.count] = e->scratch + (2 * worker + of.count) * e->stretch;
+        of.m[of.count] = m;
+        measure_samples(e, channel, of.x[of.count], m);
+        if (++of.count == 2)
+            measure_pair(e, &of);
+    }
+    if (of.count)
+        measure_pair(e, &of);
 }
 
 void sonar_elements_measure(sonar_elements *e, uint64_t first_sample, const sonar_buffer in[2],
