@@ -46,7 +46,7 @@ def schema():
     stages = [r["stage"] for r in data["results"]]
     assert stages == ["dft", "cbf.far", "cbf.near", "cbf.lofar", "cbf.all", "cbf.looks", "mvdr", "beam", "beam.turning",
                       "normalise.two_pass", "normalise.three_pass", "normalise.five_pass",
-                      "normalise.order_truncate_average", "sped", "shape", "tracks", "chain"], stages
+                      "normalise.order_truncate_average", "sped", "shape", "tracks", "faint", "chain"], stages
     for r in data["results"]:
         assert FIELDS <= r.keys(), FIELDS - r.keys()
         assert 0 < r["min_ns"] <= r["median_ns"] <= r["p99_ns"] and r["repetitions"] >= 3

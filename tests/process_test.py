@@ -347,7 +347,7 @@ def try_tracks(folder):
     assert rows and not lines and {row["bearing_reference"] for row in rows} == {"array"}
     rows, lines = tracks_of(folder, "undated", CONFIG, sea(10))
     assert rows and not lines and not any(row["utc"] for row in rows)
-    rows, lines = tracks_of(folder, "empty", CONFIG.replace("threshold_db: 3", "threshold_db: 40"), sea(3), *dated)
+    rows, lines = tracks_of(folder, "empty", CONFIG.replace("threshold_db: 3", "threshold_db: 40, faint_db: 0"), sea(3), *dated)
     assert not rows and not lines and json.loads((folder / "empty/tracks.json").read_text()) == []
     config = config_in(folder, CONFIG.replace("output: {", "output: {topics: [cbf.azimuth, detections], "))
     expect("no tracks", process(folder, folder / "line.wav", "-c", config, "-o", "none", "--no-pictures"), 0)

@@ -151,6 +151,7 @@ static const struct trial {
     {OPT_DETECT_THRESHOLD, "9", {{0}}},
     {OPT_DETECT_SEPARATION, "3", {{0}}},
     {OPT_DETECT_MARGIN, "2", {{0}}},
+    {OPT_DETECT_FAINT, "2", {{0}}},
     {OPT_DETECT_MOST, "3", {{0}}},
     {OPT_NORMALISER, "two_pass", {{0}}},
     {OPT_BEAM_AZ, "[30]", {{0}}},

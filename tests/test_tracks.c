@@ -583,3 +583,70 @@ Test(tracks, crowds_and_nonsense) {
     }
     end(&w);
 }
+
+/* ---- contacts of the spectrum ---------------------------------------------------------------- */
+
+static sonar_faint_contact faint_at(const watch *w, double bearing_deg, double probability) {
+    const double az = (bearing_deg - w->sea.heading_deg) * radians, beam = 3.2 * radians;
+    return (sonar_faint_contact){.probability = probability,
+                                 .snr_db = 2,
+                                 .az_deg = sonar_modulo_turn(az / radians),
+                                 .place = w->sea.scan.cone ? cos(az) : az,
+                                 .rate_ps =
+                                     w->sea.scan.cone ? -0.01 * radians * sin(az) : 0.01 * radians,
+                                 .var_place = 0.04 * beam * beam,
+                                 .var_rate = pow(0.2 * beam / 60, 2),
+                                 .power = 2};
+}
+
+static void step_faint(watch *w, double bearing_deg, double probability) {
+    plots_list(&w->sea);
+    sonar_tracks_window window = plots_window(&w->sea);
+    const sonar_faint_contact faint = faint_at(w, bearing_deg, probability);
+    window.faint = &faint;
+    window.faints = probability > 0;
+    w->count = sonar_tracks_run(w->tracks, &window, w->track);
+}
+
+/* A contact that grows from one of the spectrum to one that is listed, and fades again, is one
+ * track. One that is uncertain begins none. When the spectrum shows it no more, the track ends. */
+static void grows_and_fades(bool line) {
+    watch w;
+    begin(&w, line, 5);
+    w.sea.false_plots = 0;
+    double bearing = 60;
+    for (int i = 0; i < 60; i++)
+        step_faint(&w, bearing, 0.99);
+    cr_assert_eq(w.count, 0);
+    uint64_t number = 0;
+    for (int i = 0; i < 900; i++, bearing += 0.01) {
+        const bool listed = i >= 300 && i < 600;
+        w.sea.sources = listed;
+        w.sea.source[0] = (plots_source){bearing, 6, 0.9};
+        step_faint(&w, bearing, listed ? 0 : 0.99995);
+        cr_assert_eq(w.count, 1, "%d: %zu", i, w.count);
+        number = number ? number : w.track[0].number;
+        cr_assert_eq(w.track[0].number, number);
+        cr_assert_eq(w.track[0].state, SONAR_TRACK_CONFIRMED, "%d", i);
+        const unsigned spectrum = 1u << SONAR_FROM_SPECTRUM;
+        cr_assert_eq(w.track[0].rests_on, listed && i > 310    ? 1u
+                                          : i < 300 || i > 610 ? spectrum
+                                                               : w.track[0].rests_on);
+        const sonar_track_bearing *b = &w.track[0].bearing[0];
+        const double other = w.track[0].bearings == 2 ? w.track[0].bearing[1].deg : b->deg;
+        cr_assert_lt(fmin(apart_deg(b->deg, bearing), apart_deg(other, bearing)), 1, "%d", i);
+        if (i > 100 && i < 300)
+            cr_assert_float_eq(fabs(b->rate_dpm), 0.6, 0.2, "%d: %g", i, b->rate_dpm);
+    }
+    w.sea.sources = 0;
+    int left = 0;
+    for (; left < 600 && w.count; left++)
+        step_faint(&w, 200, 0.5); /* elsewhere, and uncertain */
+    cr_assert_lt(left, 400);
+    end(&w);
+}
+
+Test(tracks, grows_out_of_the_spectrum_and_fades_into_it) {
+    grows_and_fades(false);
+    grows_and_fades(true);
+}

@@ -88,20 +88,20 @@ static double number_in(const cJSON *object, const char *name) {
 }
 
 /* The number of the confirmed track at that angle from the axis, with both bearings; 0: none. */
-static double number_at(const char *list, double az_deg) {
+static double number_near(const char *list, double az_deg, double within_deg) {
     cJSON *tracks = cJSON_Parse(list);
     const cJSON *t;
     double number = 0;
     cJSON_ArrayForEach(t, tracks) {
         const cJSON *bearings = cJSON_GetObjectItem(t, "bearings");
         if (strcmp(cJSON_GetStringValue(cJSON_GetObjectItem(t, "state")), "confirmed") != 0 ||
-            fabs(number_in(t, "az_deg") - az_deg) > 0.5)
+            fabs(number_in(t, "az_deg") - az_deg) > within_deg)
             continue;
         cr_assert_eq(cJSON_GetArraySize(bearings), 2);
         for (int i = 0; i < 2; i++) {
             const cJSON *b = cJSON_GetArrayItem(bearings, i);
             const double beside = remainder(number_in(b, "bearing_deg") - 300, 360);
-            cr_assert_lt(fabs(fabs(beside) - az_deg), 0.5);
+            cr_assert_lt(fabs(fabs(beside) - az_deg), within_deg);
             cr_assert_float_eq(number_in(b, "probability"), 0.5, 1e-6);
             cr_assert_str_eq(cJSON_GetStringValue(cJSON_GetObjectItem(b, "side")),
                              beside > 0 ? "starboard" : "port");
@@ -110,6 +110,10 @@ static double number_at(const char *list, double az_deg) {
     }
     cJSON_Delete(tracks);
     return number;
+}
+
+static double number_at(const char *list, double az_deg) {
+    return number_near(list, az_deg, 0.5);
 }
 
 static int count_in(const char *list) {
@@ -161,6 +165,69 @@ Test(tracks_topic, replays_to_the_same_bytes) {
         cr_assert_str_eq(a.list[i], b.list[i]);
     reader_free(&a);
     reader_free(&b);
+}
+
+/* ---- below the detector's threshold ---------------------------------------------------------- */
+
+/* One ship in the band, in noise of which it has a share of the power in each sensor: behind the
+ * beamformer it is 10 log (1 + 24 share) dB over the noise. */
+static void run_faint(reader *r, double az_deg, double share, const char *faint_db) {
+    static float samples[CHANNELS * FRAME];
+    const sonar_output_tap tap = {.ctx = r, .wanted = wanted, .take = take};
+    const double noise = 1e-3, counts_per_upa = pow(10, -170.0 / 20),
+                 in_band = (1080.0 - 320) / 4000;
+    const sea_source ship = {.az_deg = az_deg,
+                             .rms = noise * sqrt(share * in_band) / counts_per_upa,
+                             .low_hz = 320,
+                             .high_hz = 1080,
+                             .tones = 200};
+    *r = (reader){0};
+    fed fed = fed_open("tracks", text, &tap);
+    fed_set(&fed, "detections.faint_db", faint_db);
+    sea sea = sea_open(fed.config, fed.params, &ship, 1, noise);
+    for (uint32_t k = 0; k < FRAMES; k++) {
+        sea_fill(&sea, (uint64_t)k * FRAME, FRAME, samples);
+        if (k == FRAMES / 2)
+            fed_set(&fed, "detections.most", "12"); /* the odds go on under the new plan */
+        fed_samples(&fed, (uint64_t)k * FRAME, FRAME, CHANNELS, 0, samples);
+    }
+    sea_close(&sea);
+    fed_close(&fed);
+}
+
+/* 3.4 dB over the noise: never listed at a threshold of 6 dB, and one track from a third on. */
+Test(tracks_topic, follows_what_only_the_spectrum_shows) {
+    reader r;
+    run_faint(&r, 75, 0.05, "3");
+    double number = 0;
+    for (size_t i = r.windows / 3; i < r.windows; i++) {
+        const double is = number_near(r.list[i], 75, 2);
+        number = number > 0 ? number : is;
+        cr_assert(is > 0 && is == number, "window %zu: %s", i, r.list[i]);
+        cr_assert_leq(confirmed_in(r.list[i]), 1);
+    }
+    cr_assert(strstr(r.list[r.windows - 1], "\"rests_on\":[\"spectrum\"]"), "%s",
+              r.list[r.windows - 1]);
+    reader_free(&r);
+}
+
+Test(tracks_topic, faint_contacts_can_be_left_out) {
+    reader r;
+    run_faint(&r, 75, 0.05, "0");
+    cr_assert_gt(r.windows, FRAMES / 3);
+    for (size_t i = 0; i < r.windows; i++)
+        cr_assert_eq(strstr(r.list[i], "spectrum"), NULL, "%s", r.list[i]);
+    reader_free(&r);
+}
+
+/* 20 dB over the noise of a beam: its side lobes and shoulders are no contacts. */
+Test(tracks_topic, side_lobes_are_no_contacts) {
+    reader r;
+    run_faint(&r, 75, 4, "1.5");
+    for (size_t i = 0; i < r.windows; i++)
+        cr_assert_leq(count_in(r.list[i]), 1, "window %zu: %s", i, r.list[i]);
+    cr_assert(number_at(r.list[r.windows - 1], 75) > 0);
+    reader_free(&r);
 }
 
 Test(tracks_topic, noise_has_no_tracks) {

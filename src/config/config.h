@@ -134,6 +134,7 @@ typedef struct sonar_config {
     /* detections */
     bool detect_enabled;
     double detect_threshold_db, detect_min_separation_deg, detect_range_margin_db;
+    double detect_faint_db; /* tracks: the least level over the noise; 0: only of detections */
     size_t detect_most;
 
     sonar_normalise_method normaliser; /* of both spectra */

@@ -470,6 +470,11 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                            REAL("dB", 0, 100), .fallback = "1",
                            .help = "Level by which the near field must exceed the far field for a "
                                    "peak to be given a range."},
+    [OPT_DETECT_FAINT] = {"detections.faint_db", LIVE, AT(detect_faint_db), REAL("dB", 0, 100),
+                          .computed = "half of detections.threshold_db",
+                          .help = "Level over the noise around it from which a contact that stays "
+                                  "begins a track, without being listed (docs/tracks.md). 0, or "
+                                  "detections.threshold_db: only listed ones do."},
     [OPT_DETECT_MOST] =
         {"detections.most", LIVE, AT(detect_most), INTEGER(1, SONAR_DETECTIONS_MOST),
          .fallback = "16",

@@ -193,6 +193,12 @@ static void resolve_queue(sonar_loader *l) {
         sonar_value_set_number(l, OPT_QUEUE_WINDOWS, fmax(1, fmin(4, floor(0x1p30 / hop_bytes))));
 }
 
+static void resolve_faint(sonar_loader *l) {
+    if (!have(l, OPT_DETECT_FAINT) && !value(l, OPT_DETECT_FAINT)->bad &&
+        have(l, OPT_DETECT_THRESHOLD))
+        sonar_value_set_number(l, OPT_DETECT_FAINT, number(l, OPT_DETECT_THRESHOLD) / 2);
+}
+
 static bool is_computed(const sonar_config *c, sonar_option_id id) {
     return c->settings->value[id].origin == SONAR_FROM_DEFAULT;
 }
@@ -311,6 +317,7 @@ void sonar_resolve(sonar_loader *l) {
         return;
     resolve_ingest_threads(l);
     resolve_queue(l);
+    resolve_faint(l);
     resolve_record(l);
     resolve_cluster(l);
     if (!sonar_resolve_directions(l))

@@ -160,7 +160,8 @@ static void put_mvdr(const json *root, const sonar_output_spec *spec, const sona
 
 /* ---- detections ------------------------------------------------------------------------------ */
 
-static const char *const name_of_source[] = {[SONAR_FROM_CBF] = "cbf", [SONAR_FROM_MVDR] = "mvdr"};
+static const char *const name_of_source[] = {
+    [SONAR_FROM_CBF] = "cbf", [SONAR_FROM_MVDR] = "mvdr", [SONAR_FROM_SPECTRUM] = "spectrum"};
 static const char *const name_of_side[] = {[SONAR_SIDE_ALL] = NULL,
                                            [SONAR_SIDE_UNKNOWN] = "unknown",
                                            [SONAR_SIDE_STARBOARD] = "starboard",
@@ -168,7 +169,7 @@ static const char *const name_of_side[] = {[SONAR_SIDE_ALL] = NULL,
 
 static void put_rests_on(const json *item, unsigned rests_on) {
     json sources = put_array(item, "rests_on");
-    for (int i = SONAR_FROM_CBF; i <= SONAR_FROM_MVDR; i++)
+    for (int i = SONAR_FROM_CBF; i <= SONAR_FROM_SPECTRUM; i++)
         if (rests_on & 1u << i)
             append_string(&sources, name_of_source[i]);
 }

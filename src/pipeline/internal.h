@@ -19,6 +19,7 @@
 #include "detect/detect.h"
 #include "detect/sides.h"
 #include "analysis/beam/beam.h"
+#include "analysis/faint/faint.h"
 #include "analysis/normalise/normalise.h"
 #include "analysis/sped/sped.h"
 #include "analysis/tracks/tracks.h"
@@ -86,6 +87,12 @@ struct plan {
      * output.topics, or the scan too short. */
     sonar_normalise *normalise[2];
     sonar_sped *sped; /* as those, of the CBF */
+    /* Contacts below the threshold; the data thread's. NULL: no tracks, or the scan too short. */
+    struct faint_plan {
+        sonar_normalise *normalise;
+        float *ratio; /* [direction] */
+        sonar_faint *faint;
+    } faint;
 };
 
 /* One version of everything that may change during the run; immutable except its progress. The
@@ -120,11 +127,11 @@ struct versions {
 
 /* Tracks, and the window that they are of; the data thread's. */
 struct tracking {
-    sonar_tracks *tracks; /* NULL: the topic is not in output.topics */
-    double middle_sample;
-    uint32_t epoch; /* 0: no window yet */
-    int64_t utc_ns; /* of that middle; 0: unknown */
-    bool restored;  /* they are those of an earlier run, until its first window */
+    sonar_tracks *tracks;              /* NULL: the topic is not in output.topics */
+    double middle_sample, heading_deg; /* heading_deg: of that window, NaN: unknown */
+    uint32_t epoch;                    /* 0: no window yet */
+    int64_t utc_ns;                    /* of that middle; 0: unknown */
+    bool restored; /* they are those of an earlier run, until its first window */
 
     char *text; /* as in the file, for the control thread to write; NULL: there is no file */
     size_t bytes;
@@ -451,6 +458,8 @@ sonar_code sonar_beams_create(sonar_pipeline *pipeline, sonar_error *err);
 void sonar_beams_run(sonar_pipeline *pipeline, const sonar_window *window, sonar_result *result);
 /* normalised.c: the plan's normalisers; the ratios that the result is to have, once its spectra and
  * facts are there. Data thread. */
+/* Effective number of independent powers in a direction of the CBF's spectrum. */
+double sonar_cbf_averages(const struct plan *plan);
 sonar_code sonar_normalised_plan(const sonar_config *config, struct plan *plan, sonar_error *err);
 void sonar_normalised_run(sonar_pipeline *pipeline, sonar_result *result);
 /* sped.c: the same of the peaks of each bin. */
@@ -459,6 +468,18 @@ void sonar_peaks_run(sonar_pipeline *pipeline, sonar_result *result);
 /* tracks.c: the tracks of the result, once its detections are there. run: data thread. */
 sonar_code sonar_tracking_create(sonar_pipeline *pipeline, sonar_error *err);
 void sonar_tracking_run(sonar_pipeline *pipeline, sonar_result *result);
+
+/* ---- faint.c --------------------------------------------------------------------------------- */
+
+sonar_code sonar_faint_plan(const sonar_config *config, struct plan *plan, sonar_error *err);
+void sonar_faint_release(struct plan *plan);
+/* Data thread: the odds go on under the new plan if its scan and levels are the same. */
+void sonar_faint_adopt(const struct plan *before, struct plan *now);
+/* Data thread: the contacts of a window's spectrum that are not in its list; returns their count.
+ * turned_deg: by which the array has turned since the last window. */
+size_t sonar_faint_contacts(sonar_pipeline *pipeline, const sonar_result *result,
+                            const sonar_tracks_window *window, double turned_deg,
+                            sonar_faint_contact contact[SONAR_FAINT_MOST]);
 /* Where the track of that number is expected by the windows before the result's, that long after
  * the middle of this one. Data thread. */
 sonar_track_place sonar_tracking_expect(const sonar_pipeline *pipeline, const sonar_result *result,

@@ -38,6 +38,7 @@ static void release_plan(struct plan *plan) {
         sonar_split_destroy(plan->split[i]);
     }
     sonar_sped_destroy(plan->sped);
+    sonar_faint_release(plan);
     sonar_config_part_destroy(plan->part);
     sonar_config_destroy(plan->owned);
     free(plan);
@@ -74,6 +75,8 @@ static sonar_code make_plan(const sonar_pipeline *p, const sonar_config *c, stru
         code = plan_detections(c, plan, err);
     if (!code)
         code = sonar_peaks_plan(c, plan, err);
+    if (!code)
+        code = sonar_faint_plan(c, plan, err);
     if (!code)
         code = take_part(p, plan, err);
     if (code) {
@@ -347,6 +350,7 @@ bool sonar_live_adopt(sonar_pipeline *p, const sonar_window *window) {
     v->mvdr_restarted = v->mvdr_restarted || restart;
     if (fresh->reconfigured)
         v->config_sample = window->first_sample;
+    sonar_faint_adopt(before->plan, fresh->plan);
     p->live = fresh;
     sonar_ranks_adopt(p);
     fresh->first_sample = window->first_sample;

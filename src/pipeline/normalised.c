@@ -18,7 +18,7 @@ sonar_code sonar_normalised_plan(const sonar_config *c, struct plan *plan, sonar
     return code;
 }
 
-static double cbf_averages(const struct plan *plan) {
+double sonar_cbf_averages(const struct plan *plan) {
     return plan->averages[SONAR_FROM_CBF].noise * (double)plan->whole->specs.cbf.cbf_bins;
 }
 
@@ -40,7 +40,7 @@ static void run(sonar_normalise *n, double averages, sonar_surface from, sonar_s
 void sonar_normalised_run(sonar_pipeline *p, sonar_result *result) {
     const struct plan *plan = p->live->plan;
     if (result->present & SONAR_WANT(SONAR_CBF_NORMALISED))
-        run(plan->normalise[SONAR_FROM_CBF], cbf_averages(plan), SONAR_CBF_AZIMUTH,
+        run(plan->normalise[SONAR_FROM_CBF], sonar_cbf_averages(plan), SONAR_CBF_AZIMUTH,
             SONAR_CBF_NORMALISED, result);
     if (result->present & SONAR_WANT(SONAR_MVDR_NORMALISED))
         run(plan->normalise[SONAR_FROM_MVDR], mvdr_averages(p, result), SONAR_MVDR_AZIMUTH,

@@ -164,11 +164,21 @@ static void prepare_file(sonar_pipeline *p) {
     atomic_store_explicit(&is->ready, true, memory_order_release);
 }
 
+/* Since the last window; 0 where a heading is unknown. */
+static double turned_deg(const struct tracking *last, const sonar_result *result) {
+    const double turned = remainder(result->params.heading_deg - last->heading_deg, 360);
+    return isfinite(turned) ? turned : 0;
+}
+
 void sonar_tracking_run(sonar_pipeline *p, sonar_result *result) {
     check_restored(&p->tracking, result);
-    const sonar_tracks_window w = window_of(p, result);
+    sonar_tracks_window w = window_of(p, result);
+    sonar_faint_contact faint[SONAR_FAINT_MOST];
+    w.faint = faint;
+    w.faints = sonar_faint_contacts(p, result, &w, turned_deg(&p->tracking, result), faint);
     result->tracks = sonar_tracks_run(p->tracking.tracks, &w, result->track);
     p->tracking.middle_sample = middle_of(result);
+    p->tracking.heading_deg = result->params.heading_deg;
     p->tracking.epoch = result->epoch;
     p->tracking.utc_ns = result->middle_utc_ns;
     prepare_file(p);

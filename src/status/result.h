@@ -190,6 +190,8 @@ typedef struct sonar_ingest_report {
 enum { SONAR_DETECTIONS_MOST = 64 };
 
 typedef enum sonar_detect_source { SONAR_FROM_CBF = 0, SONAR_FROM_MVDR } sonar_detect_source;
+/* What a track without detections rests on: the CBF's spectrum. */
+enum { SONAR_FROM_SPECTRUM = SONAR_FROM_MVDR + 1 };
 
 /* Side of a line's axis, seen from above, looking from the first sensor to the last. */
 typedef enum sonar_side {
@@ -265,7 +267,8 @@ typedef struct sonar_track {
     double snr_db;           /* of the last plot */
     double age_s, unheard_s; /* since its first plot, since its last */
     size_t contact;          /* its plot's contact in this window; SIZE_MAX: none */
-    unsigned rests_on;       /* of the last plot, bits 1 << sonar_detect_source */
+    unsigned rests_on;       /* of the last plot, bits 1 << sonar_detect_source; or 1 <<
+                                SONAR_FROM_SPECTRUM: it has none, and is seen in the spectrum */
 } sonar_track;
 
 /* ---- beams ----------------------------------------------------------------------------------- */

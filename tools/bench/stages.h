@@ -84,7 +84,8 @@ sonar_code bench_run_normalise(const bench_scene *scene, bench_report *report, s
 sonar_code bench_run_sped(const bench_scene *scene, bench_report *report, sonar_error *err);
 /* Times the delays of the scene's angles for another shape of the array. */
 sonar_code bench_run_shape(const bench_scene *scene, bench_report *report, sonar_error *err);
-/* Times a window of 16 contacts with as many tracks, two by two near each other. */
+/* Times a window of 16 contacts with as many tracks, two by two near each other, and the search of
+ * a spectrum of 360 directions for contacts below the threshold. */
 sonar_code bench_run_tracks(const bench_scene *scene, bench_report *report, sonar_error *err);
 
 /* ---- accuracy -------------------------------------------------------------------------------- */

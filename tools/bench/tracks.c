@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* One window's contacts into tracks: on the processor, whatever the backend is. */
+/* One window's contacts into tracks, and its spectrum into contacts below the threshold: on the
+ * processor, whatever the backend is. */
 #include <math.h>
 
+#include "analysis/faint/faint.h"
 #include "analysis/tracks/tracks.h"
 #include "core/random.h"
 #include "stages.h"
@@ -40,6 +42,48 @@ static sonar_code run(void *ctx, sonar_error *err) {
     return SONAR_OK;
 }
 
+/* ---- contacts below the threshold -------------------------------------------------------------
+ */
+
+enum { DIRECTIONS = 360 };
+
+typedef struct search {
+    sonar_faint *faint;
+    uint64_t seed;
+    double az_deg[DIRECTIONS];
+    float ratio[DIRECTIONS];
+    sonar_faint_contact contact[SONAR_FAINT_MOST];
+} search;
+
+/* A circle with beams of 3 degrees, in noise. */
+static sonar_code run_search(void *ctx, sonar_error *err) {
+    search *r = ctx;
+    (void)err;
+    for (size_t i = 0; i < DIRECTIONS; i++)
+        r->ratio[i] = (float)(1 + 0.1 * sonar_random_normal(&r->seed));
+    const sonar_faint_window w = {
+        .since_s = 1, .fresh = 1, .averages = 100, .ratio = r->ratio, .of_deg = NULL};
+    sonar_faint_run(r->faint, &w);
+    sonar_faint_find(r->faint, 0.1, r->contact);
+    return SONAR_OK;
+}
+
+static sonar_code time_search(const bench_scene *s, bench_report *report, sonar_error *err) {
+    static search r;
+    r = (search){.seed = 1};
+    for (size_t i = 0; i < DIRECTIONS; i++)
+        r.az_deg[i] = 360.0 * (double)i / DIRECTIONS;
+    const sonar_scan scan = {
+        .count = DIRECTIONS, .az_deg = r.az_deg, .wraps = true, .beam_width_deg = 3};
+    const sonar_faint_spec spec = {&scan, 3};
+    const bench_host_stage of = {"faint", 100.0 * DIRECTIONS, sizeof r.ratio, run_search};
+    sonar_code code = sonar_faint_create(&spec, &r.faint, err);
+    if (!code)
+        code = bench_time_host(s, &of, &r, report, err);
+    sonar_faint_destroy(r.faint);
+    return code;
+}
+
 sonar_code bench_run_tracks(const bench_scene *s, bench_report *report, sonar_error *err) {
     static rig r;
     r = (rig){.tracks = sonar_tracks_create(), .seed = 1, .az_deg = {0, 180}};
@@ -50,5 +94,5 @@ sonar_code bench_run_tracks(const bench_scene *s, bench_report *report, sonar_er
     if (!code)
         code = bench_time_host(s, &of, &r, report, err);
     sonar_tracks_destroy(r.tracks);
-    return code;
+    return code ? code : time_search(s, report, err);
 }

@@ -72,7 +72,7 @@ static bool is_track(const sonar_tracks *s, const struct follow *f) {
                 is_share(f->unheard) && f->heard + f->unheard <= 1 + 1e-9 && is_share(f->first) &&
                 is_positive(f->power) && fabs(f->snr_db) < 1e3 && f->declared_rad2 >= 0 &&
                 f->declared_rad2 < 100 && f->age_s >= 0 && f->age_s < 1e12 && f->since_s >= 0 &&
-                f->since_s < 1e12 && f->rests_on < 4;
+                f->since_s < 1e12 && f->rests_on < 1u << (SONAR_FROM_SPECTRUM + 1);
     for (size_t i = 0; i < f->sides; i++)
         good = good && is_side(&f->side[i]);
     return good;

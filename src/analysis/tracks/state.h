@@ -8,8 +8,9 @@
 #include "analysis/tracks/tracks.h"
 
 enum { SONAR_TRACKS_SOURCES = 2, SONAR_TRACKS_SIDES = 2 };
-#define SONAR_TRACKS_DETECTED    0.8  /* probability that a heard contact has a plot */
-#define SONAR_TRACKS_MOVED_BEAMS 0.05 /* displacement of a plot by neighbours and reflections */
+#define SONAR_TRACKS_DETECTED    0.8    /* probability that a heard contact has a plot */
+#define SONAR_TRACKS_CONFIRMED   0.9999 /* probability of existence */
+#define SONAR_TRACKS_MOVED_BEAMS 0.05   /* displacement of a plot by neighbours and reflections */
 
 struct side {
     sonar_bearing is;
@@ -75,10 +76,13 @@ static inline double sonar_tracks_density(const sonar_tracks *s, size_t t, size_
 }
 
 /* The steps of a window, in this order: sets the geometry of each beamformer, makes the plots, sets
- * the weights of the association, updates each track. */
+ * the weights of the association, updates each track, lets contacts of the spectrum keep or begin
+ * tracks. */
 void sonar_tracks_look_at(sonar_tracks *s, const sonar_tracks_window *w);
 void sonar_tracks_gather_plots(sonar_tracks *s, const sonar_tracks_window *w);
 void sonar_tracks_weigh(sonar_tracks *s, bool cbf);
 void sonar_tracks_update(sonar_tracks *s);
+void sonar_tracks_take_faint(sonar_tracks *s, const sonar_tracks_window *w);
+void sonar_tracks_begin_faint(sonar_tracks *s, const sonar_faint_contact *contact);
 
 #endif

@@ -13,9 +13,9 @@ static const double false_memory_s = 200;
 static const double first_rate_radps = 0.003; /* standard deviation: 10 deg a minute */
 /* Limits below which two tracks are of one contact: distance, and its change in a minute. */
 static const double alike_beams = 0.15, alike_rate_beams = 0.05;
-static const double shown = 0.5, confirmed = 0.9999, lost = 0.1; /* probabilities of existence */
-static const double given_up = 0.02; /* share of a track's first probability */
-static const double leading = 0.6;   /* probability from which a side is reported first */
+static const double shown = 0.5, lost = 0.1; /* probabilities of existence */
+static const double given_up = 0.02;         /* share of a track's first probability */
+static const double leading = 0.6;           /* probability from which a side is reported first */
 
 /* ---- create ---------------------------------------------------------------------------------- */
 
@@ -88,31 +88,61 @@ static struct follow *room(sonar_tracks *s) {
     return least;
 }
 
+/* Sets the sides of a track that begins at a place. */
+static void set_sides(struct follow *f, const sonar_bearing_look *l, double place,
+                      double variance) {
+    const double d = l->cos_depression, u = place / d;
+    const double beside = l->cone ? acos(fmin(fmax(u, -1), 1)) : place;
+    const double slope2 = l->cone ? d * d * sin(beside) * sin(beside) : 1;
+    /* at the axis the angle's variance follows from that of the cosine */
+    const double var_at = l->cone ? variance / (slope2 + 0.63 * sqrt(variance)) : variance;
+    f->sides = l->cone ? 2 : 1;
+    for (size_t i = 0; i < f->sides; i++)
+        f->side[i] = (struct side){
+            .is = {.at_rad = fmod(l->axis_rad + (i ? -beside : beside) + 6 * M_PI, 2 * M_PI),
+                   .var_at = var_at,
+                   .var_rate = first_rate_radps * first_rate_radps,
+                   .misfit = 1},
+            .weight = 1.0 / (double)f->sides};
+}
+
 static void begin(sonar_tracks *s, const struct plot *plot, double probability) {
     struct follow *f = room(s);
     if (!f)
         return;
-    const sonar_bearing_look *l = &s->look[plot->row->source];
-    const double v = plot->is.variance, d = l->cos_depression, u = plot->is.place / d;
-    const double beside = l->cone ? acos(fmin(fmax(u, -1), 1)) : plot->is.place;
-    const double slope2 = l->cone ? d * d * sin(beside) * sin(beside) : 1;
-    /* at the axis the angle's variance follows from that of the cosine */
-    const double variance = l->cone ? v / (slope2 + 0.63 * sqrt(v)) : v;
     *f = (struct follow){.heard = probability,
                          .first = probability,
-                         .sides = l->cone ? 2 : 1,
                          .power = plot->row->power,
                          .snr_db = plot->row->snr_db,
                          .declared_rad2 = plot->declared_rad2,
                          .contact = plot->row->contact,
                          .rests_on = plot->row->rests_on};
-    for (size_t i = 0; i < f->sides; i++)
-        f->side[i] = (struct side){
-            .is = {.at_rad = fmod(l->axis_rad + (i ? -beside : beside) + 6 * M_PI, 2 * M_PI),
-                   .var_at = variance,
-                   .var_rate = first_rate_radps * first_rate_radps,
-                   .misfit = 1},
-            .weight = 1.0 / (double)f->sides};
+    set_sides(f, &s->look[plot->row->source], plot->is.place, plot->is.variance);
+}
+
+/* Begins at the contact's rate, as far as that is known: where the cosine hardly changes with the
+ * angle, it is not. */
+void sonar_tracks_begin_faint(sonar_tracks *s, const sonar_faint_contact *contact) {
+    const sonar_bearing_look *l = &s->look[SONAR_FROM_CBF];
+    struct follow *f = room(s);
+    if (!f)
+        return;
+    *f = (struct follow){.heard = contact->probability,
+                         .first = contact->probability,
+                         .power = contact->power,
+                         .snr_db = contact->snr_db,
+                         .contact = SIZE_MAX,
+                         .rests_on = 1u << SONAR_FROM_SPECTRUM};
+    set_sides(f, l, contact->place, contact->var_place);
+    for (size_t i = 0; i < f->sides; i++) {
+        sonar_bearing *b = &f->side[i].is;
+        const double slope = l->cone ? -l->cos_depression * sin(b->at_rad - l->axis_rad) : 1;
+        const double var_rate = contact->var_rate / fmax(slope * slope, 1e-12);
+        if (var_rate >= b->var_rate)
+            continue;
+        b->rate_radps = contact->rate_ps / slope;
+        b->var_rate = var_rate;
+    }
 }
 
 static void begin_tracks(sonar_tracks *s, double dt) {
@@ -193,7 +223,7 @@ static size_t report(sonar_tracks *s, sonar_track *track) {
         struct follow *f = &s->track[t];
         if (!f->number && sonar_tracks_existence(f) >= shown)
             f->number = ++s->numbers;
-        f->confirmed = f->confirmed || sonar_tracks_existence(f) >= confirmed;
+        f->confirmed = f->confirmed || sonar_tracks_existence(f) >= SONAR_TRACKS_CONFIRMED;
         if (!f->number)
             continue;
         size_t at = told++;
@@ -242,6 +272,7 @@ size_t sonar_tracks_run(sonar_tracks *s, const sonar_tracks_window *w, sonar_tra
     sonar_tracks_weigh(s, w->of[SONAR_FROM_CBF].scan);
     sonar_associate_run(s->associate, &s->association);
     sonar_tracks_update(s);
+    sonar_tracks_take_faint(s, w);
     end_doubles(s);
     begin_tracks(s, w->since_s);
     const size_t told = report(s, track);

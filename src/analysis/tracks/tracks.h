@@ -12,6 +12,7 @@
 #ifndef SONAR_TRACKS_H
 #define SONAR_TRACKS_H
 
+#include "analysis/faint/faint.h"
 #include "manifold/manifold.h"
 #include "status/result.h"
 
@@ -31,6 +32,9 @@ typedef struct sonar_tracks_window {
     /* borrowed; possible images neither begin nor confirm a track */
     const sonar_detection *detection;
     size_t detections; /* <= SONAR_PLOTS_MOST */
+    /* contacts of the CBF's spectrum that are not in the list; borrowed */
+    const sonar_faint_contact *faint;
+    size_t faints;
 } sonar_tracks_window;
 
 /* NULL: no memory. Numbers begin with 1. */

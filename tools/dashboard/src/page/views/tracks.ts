@@ -40,7 +40,7 @@ const BEARING: Column = {
 const SIGMA: Column = { head: "± deg", title: "standard deviation of the first bearing", cell: (track) => sigma(track.now.bearings[0].bearing_sigma_deg) };
 const RATE: Column = { head: "deg/min", title: "rate of the first bearing, clockwise positive", cell: ({ now }) => rate(now.bearings[0].rate_deg_per_min) };
 const AGE: Column = { head: "age", title: "since its first detection", cell: ({ now }) => duration(now.age_s) };
-const BY: Column = { head: "by", title: "beamformers that saw its last detection", left: true, cell: ({ now }) => now.rests_on.join("+") };
+const BY: Column = { head: "by", title: "beamformers that saw its last detection, or the spectrum below the threshold", left: true, cell: ({ now }) => now.rests_on.join("+") };
 
 export const SHORT_TRACKS: Column[] = [NUMBER, STATE, BEARING, SIGMA, RATE, AGE, BY];
 export const FULL_TRACKS: Column[] = [
