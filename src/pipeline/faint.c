@@ -23,10 +23,11 @@ sonar_code sonar_faint_plan(const sonar_config *c, struct plan *plan, sonar_erro
     sonar_code code = sonar_normalise_create_for(&c->cbf_scan, SONAR_FIVE_PASS, &f->normalise, err);
     if (!code)
         code = sonar_faint_create(&spec, &f->faint, err);
+    if (code)
+        return code == SONAR_EINVAL ? SONAR_OK : code;
     f->ratio = sonar_alloc(c->cbf_scan.count, sizeof *f->ratio);
-    if (!code && !f->ratio)
-        code = sonar_fail(err, SONAR_ENOMEM, "pipeline", "no memory for faint contacts");
-    return code == SONAR_EINVAL ? SONAR_OK : code;
+    return f->ratio ? SONAR_OK
+                    : sonar_fail(err, SONAR_ENOMEM, "pipeline", "no memory for faint contacts");
 }
 
 void sonar_faint_release(struct plan *plan) {
