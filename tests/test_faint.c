@@ -197,6 +197,35 @@ Test(faint, places_and_rates) {
     finds(true, 50, -0.8, 0);
 }
 
+/* A contact is where it was turned to; after an hour without windows it is forgotten. */
+Test(faint, turns_and_gaps) {
+    rig r;
+    rig_open(&r, false, 240, 3, 1.5);
+    sonar_faint_contact found[SONAR_FAINT_MOST];
+    for (int i = 0; i < 60; i++) {
+        fill_noise(&r);
+        add_contact(&r, 30, 3);
+        run(&r, NULL, 0);
+    }
+    r.turned_deg = 170; /* at once */
+    fill_noise(&r);
+    add_contact(&r, 220, 3);
+    run(&r, NULL, 0);
+    cr_assert_gt(sonar_faint_find(r.faint, 0.9999, found), 0);
+    cr_assert_float_eq(found[0].az_deg, 220, 1.5, "%g", found[0].az_deg);
+    r.turned_deg = 0;
+    r.since_s = 3600;
+    fill_noise(&r);
+    run(&r, NULL, 0);
+    r.since_s = 1;
+    for (int i = 0; i < 20; i++) {
+        fill_noise(&r);
+        run(&r, NULL, 0);
+    }
+    cr_assert_eq(sonar_faint_find(r.faint, 0.5, found), 0);
+    rig_close(&r);
+}
+
 /* ---- what is no contact ---------------------------------------------------------------------- */
 
 /* Six hours of noise, by the number of averages: what is found is as rare as its probability says.

@@ -155,26 +155,27 @@ void sonar_faint_clear(sonar_faint *f, double az_deg) {
 
 /* ---- a window -------------------------------------------------------------------------------- */
 
-/* Moves a row by one cell, away from its first one or towards it. Beyond the ends of a scan that
+/* Moves a row by `by` cells, away from its first one if positive. Beyond the ends of a scan that
  * does not wrap there is no contact. */
-static void shift(const sonar_faint *f, float *row, bool away) {
-    const size_t n = f->cells, last = n - 1;
-    const float leaves = row[away ? last : 0];
-    memmove(row + away, row + !away, last * sizeof *row);
-    row[away ? 0 : last] = f->wraps ? leaves : 0;
+static void shift(sonar_faint *f, float *row, ptrdiff_t by) {
+    const ptrdiff_t n = (ptrdiff_t)f->cells;
+    memcpy(f->row[0], row, f->cells * sizeof *row);
+    for (ptrdiff_t c = 0; c < n; c++) {
+        const ptrdiff_t from = c - by;
+        const bool inside = from >= 0 && from < n;
+        row[c] = inside || f->wraps ? f->row[0][(from % n + n) % n] : 0;
+    }
 }
 
 static void move(sonar_faint *f, double since_s, double turned_beams) {
     for (size_t r = 0; r < RATES; r++) {
         const double rate_bpm = rate_step_bpm * ((double)r - (RATES - 1) / 2.0);
-        f->offset[r] += (rate_bpm * since_s / 60 - turned_beams) / f->spacing_beams;
-        f->offset[r] = fmin(fmax(f->offset[r], -(double)f->cells), (double)f->cells);
-        while (fabs(f->offset[r]) > 0.5) {
-            const bool away = f->offset[r] > 0;
-            for (size_t l = 0; l < LEVELS; l++)
-                shift(f, odds_of(f, l, r), away);
-            f->offset[r] += away ? -1 : 1;
-        }
+        const double moved =
+            f->offset[r] + (rate_bpm * since_s / 60 - turned_beams) / f->spacing_beams;
+        const double by = fmin(fmax(round(moved), -(double)f->cells), (double)f->cells);
+        f->offset[r] = fmin(fmax(moved - by, -0.5), 0.5);
+        for (size_t l = 0; l < LEVELS && by != 0; l++)
+            shift(f, odds_of(f, l, r), (ptrdiff_t)by);
     }
 }
 
