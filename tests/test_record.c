@@ -361,6 +361,17 @@ static void await_recording(rig *rig, bool on) {
     cr_assert_eq(is, on, "the recorder does not say so");
 }
 
+/* Waits until all that is filled is written: the daemon does not stop later for a slow disk. */
+static void await_disk(rig *rig) {
+    double waiting = 1;
+    for (int i = 0; i < 60 && waiting > 0; i++) {
+        cJSON *head = status_with(rig, "record.waiting", 0);
+        waiting = header_number(head, "record.waiting");
+        cJSON_Delete(head);
+    }
+    cr_assert_eq(waiting, 0, "the disk does not take it");
+}
+
 static void expect_number(const cJSON *head, const char *path, double want) {
     cr_expect_eq(header_number(head, path), want, "%s is %g, not %g", path,
                  header_number(head, path), want);
@@ -743,6 +754,7 @@ Test(record, segments_follow_each_other_and_the_oldest_go) {
     digitiser_send(&d, FRAMES);
     cJSON *head = status_with(&rig, "windows.processed", FRAMES * FRAME / HOP - 1);
     cJSON_Delete(head);
+    await_disk(&rig);
     rig_stop(&rig);
     cr_expect_eq(access(box_path(&rig.box, "rec/bow__line__3-mine.sigmf-data"), F_OK), 0);
     cr_expect_eq(access(box_path(&rig.box, "rec/other-20200102T030405.678Z.sigmf-data"), F_OK), 0);
@@ -798,6 +810,7 @@ Test(record, the_oldest_go_whatever_the_clock_says) {
     box_write(&rig.box, "clock", "0");
     digitiser_send(&d, FRAMES);
     cJSON_Delete(status_with(&rig, "windows.processed", 2 * FRAMES * FRAME / HOP - 1));
+    await_disk(&rig);
     rig_stop(&rig);
     expect_the_newest(&rig, 2 * FRAMES, 1 << 20);
     box_write(&rig.box, "clock", "%lld", -50 * year_s);
@@ -807,6 +820,7 @@ Test(record, the_oldest_go_whatever_the_clock_says) {
     cJSON_Delete(head);
     head = status_with(&rig, "windows.processed", FRAMES * FRAME / HOP - 1);
     cJSON_Delete(head);
+    await_disk(&rig);
     rig_stop(&rig);
     expect_the_newest(&rig, 3 * FRAMES, 1 << 20);
     digitiser_close(&d);
@@ -923,6 +937,7 @@ Test(record, segments_end_by_age_and_old_ones_go) {
     cJSON *head = status_with(&rig, "record.segments", 3);
     cJSON_Delete(head);
     cJSON_Delete(status_with(&rig, "record.deleted", 1));
+    await_disk(&rig);
     rig_stop(&rig);
     digitiser_close(&d);
     rig_free(&rig);
@@ -952,6 +967,7 @@ Test(record, it_starts_and_stops_by_command_without_the_loss_of_a_window) {
     expect_number(head, "windows.dropped.overload", 0);
     expect_number(head, "record.dropped.slow", 0);
     cJSON_Delete(head);
+    await_disk(&rig);
     rig_stop(&rig);
     files f = files_with(&rig, ".sigmf-meta");
     cr_assert_eq(f.count, 2);
