@@ -19,7 +19,7 @@ _Static_assert(RETRY_POINTS + 2 * WINGS <= SONAR_TASK_POINTS, "a round takes no 
 /* Evenly spaced points of a round that may predict those of the next one, and to what part of them.
  */
 enum { NODES = RETRY_POINTS };
-static const double predicted_within = 0.002;
+static const double predicted_within = 0.006;
 static const double flat_beams = 0.05; /* upper limit for broad, uneven peaks */
 /* The grid's three points predict a top if they are not farther apart than this. */
 static const double predicted_beams = 0.9;
