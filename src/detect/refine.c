@@ -16,10 +16,6 @@ enum { ROUNDS = 9, PREDICTED_POINTS = 4, RETRY_POINTS = 8, MOST_POINTS = SONAR_T
 enum { WINGS = 2 };
 static const double beam_wings[WINGS] = {0.7, 0.9}, needle_wings[WINGS] = {0.85, 1.15};
 _Static_assert(RETRY_POINTS + 2 * WINGS <= SONAR_TASK_POINTS, "a round takes no more");
-/* Evenly spaced points of a round that may predict those of the next one, and to what part of them.
- */
-enum { NODES = RETRY_POINTS };
-static const double predicted_within = 0.006;
 static const double flat_beams = 0.05; /* upper limit for broad, uneven peaks */
 /* The grid's three points predict a top if they are not farther apart than this. */
 static const double predicted_beams = 0.9;
@@ -136,7 +132,6 @@ static bool begin_top(const sonar_search *s, sonar_task *t) {
     const size_t i = t->peak->index;
     const double az = s->scan->az_deg[i], beam_deg = beam_at(s, az);
     t->samples = 0;
-    t->even = false;
     t->whole = t->next = bracket_of(s, i);
     t->points = points_of(s, &t->whole);
     t->wing_deg = 0;
@@ -166,7 +161,7 @@ static bool begin_top(const sonar_search *s, sonar_task *t) {
 static bool begin_again(const sonar_search *s, sonar_task *t) {
     const double az = t->peak->is.az_deg, whole = 0.5, first = 0.15;
     t->samples = 0;
-    t->hinted = t->centred = t->even = false;
+    t->hinted = t->centred = false;
     t->wing_deg = 0;
     t->whole = (sonar_bracket){.low_deg = sonar_beams_on(s->scan, az, -whole),
                                .high_deg = sonar_beams_on(s->scan, az, whole)};
@@ -189,38 +184,6 @@ static double point_at(const sonar_search *s, const sonar_task *t, size_t i) {
     return i < last ? az + (high - az) * (double)(i - middle) / (double)(last - middle) : high;
 }
 
-/* The polynomial through `n` reciprocals of powers, at a place (Lagrange). */
-static double reciprocal_at(double az_deg, const double *place, const float *power, size_t n) {
-    double sum = 0;
-    for (size_t i = 0; i < n; i++) {
-        double term = 1 / (double)power[i];
-        for (size_t k = 0; k < n; k++)
-            term *= k == i ? 1 : (az_deg - place[k]) / (place[i] - place[k]);
-        sum += term;
-    }
-    return sum;
-}
-
-/* The last round's powers predict those of this one if its points were close enough for the
- * reciprocal, which varies no faster than a beam, to be a polynomial: with and without the
- * outermost two the prediction is the same. */
-static bool predict_powers(sonar_task *t) {
-    const double *place = t->sample_deg + t->samples - NODES;
-    const float *power = t->sample_power + t->samples - NODES;
-    for (size_t i = 0; i < NODES; i++)
-        if (!(power[i] > 0))
-            return false;
-    for (size_t i = 0; i < t->n; i++) {
-        const double az = t->az_deg[i];
-        const double all = reciprocal_at(az, place, power, NODES),
-                     inner = reciprocal_at(az, place + 1, power + 1, NODES - 2);
-        if (az < place[0] || az > place[NODES - 1] || !(fabs(all - inner) < predicted_within * all))
-            return false;
-        t->power[i] = (float)(1 / all);
-    }
-    return true;
-}
-
 static void ask_top(const sonar_search *s, sonar_task *t) {
     const double low = t->next.low_deg, high = t->next.high_deg;
     t->n = t->points;
@@ -234,7 +197,6 @@ static void ask_top(const sonar_search *s, sonar_task *t) {
         t->az_deg[t->n] = within_cone(s->scan, (low + high) / 2 + off_deg);
         t->range_m[t->n++] = t->peak->is.range_m;
     }
-    t->known = t->even && predict_powers(t);
 }
 
 /* ---- the highest sample ---------------------------------------------------------------------- */
@@ -331,8 +293,6 @@ static bool take_top(const sonar_search *s, sonar_task *t) {
     }
     for (size_t i = 0; i < t->n; i++)
         remember(t, t->az_deg[i], t->power[i]);
-    t->even = !t->centred && !t->known && t->n == NODES && t->points == NODES &&
-              t->samples < SONAR_TASK_SAMPLES;
     const summit top = summit_of(t);
     const bool low_end = top.az[1] <= t->whole.low_deg, high_end = top.az[1] >= t->whole.high_deg;
     const bool enclosed = (top.below || low_end) && (top.above || high_end);

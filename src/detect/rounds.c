@@ -21,13 +21,8 @@ typedef struct batch {
 _Static_assert((int)SONAR_TASK_POINTS <= (int)SONAR_DETECT_POINTS,
                "a task's points are one call's");
 
-/* Points whose powers the beamformer computes. */
-static size_t asked(const sonar_task *t) {
-    return t->known ? 0 : t->n;
-}
-
 static void add(batch *b, const sonar_task *t) {
-    for (size_t i = 0; i < asked(t); i++) {
+    for (size_t i = 0; i < t->n; i++) {
         b->az_deg[b->n] = t->az_deg[i];
         b->range_m[b->n++] = t->range_m[i];
     }
@@ -37,7 +32,7 @@ static sonar_code ask(const sonar_search *s, batch *b, sonar_task *task, size_t 
     const sonar_code code = s->power_at(s->ctx, b->n, b->az_deg, b->range_m, b->power, s->err);
     const float *power = b->power;
     for (size_t k = 0; k < tasks && !code; k++)
-        for (size_t i = 0; i < asked(&task[k]); i++, power++)
+        for (size_t i = 0; i < task[k].n; i++, power++)
             task[k].power[i] = isfinite(*power) ? *power : 0;
     return code;
 }
@@ -47,7 +42,7 @@ static sonar_code ask_all(const sonar_search *s, sonar_task *task, size_t tasks)
     sonar_code code = SONAR_OK;
     for (size_t first = 0, end = 0; first < tasks && !code; first = end) {
         batch b = {.n = 0};
-        for (; end < tasks && b.n + asked(&task[end]) <= SONAR_DETECT_POINTS; end++)
+        for (; end < tasks && b.n + task[end].n <= SONAR_DETECT_POINTS; end++)
             add(&b, &task[end]);
         if (b.n)
             code = ask(s, &b, task + first, end - first);
@@ -62,7 +57,6 @@ sonar_code sonar_rounds(const sonar_search *s, sonar_task *task, size_t tasks) {
         size_t points = 0;
         for (size_t k = 0; k < tasks; k++) {
             task[k].n = 0;
-            task[k].known = false;
             if (*task[k].step)
                 (*task[k].step)->ask(s, &task[k]);
             points += task[k].n;

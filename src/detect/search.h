@@ -122,7 +122,6 @@ typedef struct sonar_task {
     size_t n;                             /* points of the round */
     double az_deg[SONAR_TASK_POINTS], range_m[SONAR_TASK_POINTS];
     float power[SONAR_TASK_POINTS];
-    bool known;     /* the step has set the powers itself */
     size_t samples; /* all points of the last top */
     double sample_deg[SONAR_TASK_SAMPLES];
     float sample_power[SONAR_TASK_SAMPLES];
@@ -133,7 +132,6 @@ typedef struct sonar_task {
                             unknown */
     bool hinted;         /* the bracket is around a contact of another spectrum */
     bool centred;        /* the grid's direction is in the middle of its points */
-    bool even;           /* the last points are evenly spaced, between their own ends */
     double low, high;    /* 1/r of the range */
     sonar_flank side[2]; /* the width */
     sonar_walk walk[2];  /* walks along the flanks, off the grid */
