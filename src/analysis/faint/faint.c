@@ -106,7 +106,9 @@ sonar_code sonar_faint_create(const sonar_faint_spec *spec, sonar_faint **faint,
     if (f && (f->cells == 0 || !(spec->least_db > 0 && spec->least_db < 100))) {
         sonar_faint_destroy(f);
         *faint = NULL;
-        return sonar_fail(err, SONAR_EINVAL, "faint", "the scan has less than three beam widths");
+        return sonar_fail(err, SONAR_EINVAL, "faint",
+                          "the scan has less than three beam widths, or the level is not above 0 "
+                          "and below 100 dB");
     }
     if (!f || !lay_out(f, SONAR_ARENA_ALLOCATE)) {
         sonar_faint_destroy(f);

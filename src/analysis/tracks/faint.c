@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Contacts that only the spectrum shows (analysis/faint). Those that are certain begin tracks, and
  * others keep tracks that have no plots any more. Their odds are of all windows until now, so that
- * a track takes over their probability, and a measurement of which a tenth is new in each window.
- */
+ * a track takes over their probability, and a measurement of which only what is new since the last
+ * window counts. */
 #include <math.h>
 
 #include "analysis/tracks/state.h"
 
-static const double fresh_part = 0.1;
+static const double memory_s = 10; /* of the odds */
 /* To a contact's own track, whose bearing may have become uncertain meanwhile. */
 static const double near_deviations = 3, near_beams = 0.5, near_most_beams = 1.5;
 
@@ -39,9 +39,11 @@ static struct follow *track_of(sonar_tracks *s, const sonar_faint_contact *c) {
     return best;
 }
 
-static void take(const sonar_tracks *s, struct follow *f, const sonar_faint_contact *c) {
+static void take(const sonar_tracks *s, struct follow *f, const sonar_faint_contact *c,
+                 double since_s) {
     const sonar_bearing_look *l = &s->look[SONAR_FROM_CBF];
-    const sonar_bearing_plot plot = {c->place, c->var_place / fresh_part};
+    const double fresh = fmax(1 - exp(-since_s / memory_s), 1e-3);
+    const sonar_bearing_plot plot = {c->place, c->var_place / fresh};
     f->heard = fmax(f->heard, c->probability);
     f->unheard = fmin(f->unheard, 1 - f->heard);
     f->since_s = 0;
@@ -58,7 +60,7 @@ void sonar_tracks_take_faint(sonar_tracks *s, const sonar_tracks_window *w) {
         const sonar_faint_contact *c = &w->faint[i];
         struct follow *f = track_of(s, c);
         if (f && f->since_s > 0)
-            take(s, f, c);
+            take(s, f, c, w->since_s);
         else if (!f && c->probability >= SONAR_TRACKS_CONFIRMED)
             sonar_tracks_begin_faint(s, c);
     }
