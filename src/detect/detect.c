@@ -62,17 +62,6 @@ static void mark_maxima(const sonar_search *s, const float *background, double l
     }
 }
 
-/* The direction whose cell contains the azimuth. */
-static size_t cell_of(const sonar_scan *scan, double az_deg) {
-    const ptrdiff_t next = sonar_scan_first(scan, az_deg);
-    if (!scan->wraps && next <= 0)
-        return 0;
-    if (!scan->wraps && next >= (ptrdiff_t)scan->count)
-        return scan->count - 1;
-    const double below = az_deg - sonar_scan_az(scan, next - 1);
-    return sonar_scan_index(scan, below < sonar_scan_az(scan, next) - az_deg ? next - 1 : next);
-}
-
 /* True if the bracket of a candidate contains the azimuth, which is in the cell of direction i. */
 static bool is_covered(const sonar_search *s, const float *candidate, ptrdiff_t i, double az_deg) {
     const ptrdiff_t beside = az_deg < sonar_scan_az(s->scan, i) ? i - 1 : i + 1;
@@ -95,7 +84,7 @@ static sonar_code mark_hinted(const sonar_search *s, const float *background, do
         const double az = s->spec->hint[k].az_deg;
         far[n] = INFINITY;
         az_deg[n] = scan->cone ? az : middle + remainder(az - middle, 360);
-        cell[n] = (ptrdiff_t)cell_of(scan, az_deg[n]);
+        cell[n] = (ptrdiff_t)sonar_scan_nearest(scan, az_deg[n]);
         n += sonar_scan_inside(scan, cell[n] - 1) && sonar_scan_inside(scan, cell[n] + 1) &&
              !is_covered(s, candidate, cell[n], az_deg[n]);
     }
@@ -280,7 +269,7 @@ sonar_code sonar_detect_raise(const sonar_detect_spec *spec, float *power, float
     }
     const sonar_code code = sonar_refine_tops(&s, task, peaks, found);
     for (size_t k = 0; k < found && code == SONAR_OK; k++) {
-        const size_t cell = cell_of(spec->scan, peaks[k].is.az_deg);
+        const size_t cell = sonar_scan_nearest(spec->scan, peaks[k].is.az_deg);
         power[cell] = fmaxf(power[cell], (float)fmin(peaks[k].is.power, (double)FLT_MAX));
     }
     return code;

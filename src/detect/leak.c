@@ -8,9 +8,6 @@
 
 /* Margin for noise on a side lobe, and on the power that limits a part. */
 static const double margin = 2.512; /* 4 dB */
-/* Uncertainty of a peak's place, in side lobes: directions of the grid are at most 0.3 beams
- * apart. */
-static const double blur = 0.15;
 /* With a smaller share, other sources and noise dominate, so the direction does not limit the
  * source. */
 static const double least_limiting_share = 0.1;
@@ -48,7 +45,7 @@ void sonar_leak_limit(const sonar_search *s, sonar_local_maximum *peak) {
 double sonar_leak_share(const sonar_search *s, const sonar_local_maximum *from,
                         const sonar_local_maximum *to) {
     double share[SONAR_PATTERN_PARTS], left = 1, sum = 0;
-    s->spec->pattern(s->spec->pattern_ctx, place_of(from), place_of(to), blur, share);
+    s->spec->pattern(s->spec->pattern_ctx, place_of(from), place_of(to), SONAR_PATTERN_BLUR, share);
     for (size_t taken = 0; taken < SONAR_PATTERN_PARTS && left > 0; taken++) {
         size_t best = 0;
         for (size_t part = 1; part < SONAR_PATTERN_PARTS; part++)

@@ -20,6 +20,9 @@
 
 /* Parts of the band, of equal ratio, from its low end. */
 enum { SONAR_PATTERN_PARTS = 16, SONAR_PATTERN_SENSORS = 2048 };
+/* Uncertainty of a peak's place, in side lobes: directions of the grid are at most 0.3 beams
+ * apart. */
+#define SONAR_PATTERN_BLUR 0.15
 
 typedef struct sonar_point {
     double az_deg, range_m; /* az_deg in the scan's convention; range_m INFINITY: far field */

@@ -33,4 +33,15 @@ static inline ptrdiff_t sonar_scan_first(const sonar_scan *scan, double az_deg) 
     return low;
 }
 
+/* The direction whose cell contains the azimuth. */
+static inline size_t sonar_scan_nearest(const sonar_scan *scan, double az_deg) {
+    const ptrdiff_t next = sonar_scan_first(scan, az_deg);
+    if (!scan->wraps && next <= 0)
+        return 0;
+    if (!scan->wraps && next >= (ptrdiff_t)scan->count)
+        return scan->count - 1;
+    const double below = az_deg - sonar_scan_az(scan, next - 1);
+    return sonar_scan_index(scan, below < sonar_scan_az(scan, next) - az_deg ? next - 1 : next);
+}
+
 #endif

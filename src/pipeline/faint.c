@@ -8,8 +8,6 @@
 #include "pipeline/internal.h"
 
 static const double least_probability = 0.1; /* below it a track has ended */
-/* As in the detector: how far a listed contact's side lobes may be from where they are computed. */
-static const double blur = 0.15;
 /* The part of a faint contact's power that listed ones may leak to its place. */
 static const double leak_most = 0.5;
 
@@ -41,17 +39,6 @@ void sonar_faint_adopt(const struct plan *before, struct plan *now) {
         sonar_faint_take_over(now->faint.faint, before->faint.faint);
 }
 
-static size_t nearest_direction(const sonar_scan *scan, double az_deg) {
-    ptrdiff_t after = sonar_scan_first(scan, az_deg), before = after - 1;
-    if (!scan->wraps && after == (ptrdiff_t)scan->count)
-        after--;
-    if (!scan->wraps && before < 0)
-        before = 0;
-    const double beyond = sonar_scan_az(scan, after) - az_deg;
-    const bool later = fabs(beyond) <= fabs(az_deg - sonar_scan_az(scan, before));
-    return sonar_scan_index(scan, later ? after : before);
-}
-
 /* The largest power that listed contacts may leak to a place, by the frequencies at which they leak
  * most. */
 static double leaked(const struct live *live, const sonar_result *result, double az_deg) {
@@ -61,7 +48,7 @@ static double leaked(const struct live *live, const sonar_result *result, double
         const sonar_point of = {d->az_deg, isfinite(d->range_m) ? d->range_m : INFINITY},
                           at = {az_deg, INFINITY};
         double share[SONAR_PATTERN_PARTS], most = 0;
-        sonar_pattern_shares(live->pattern, of, at, blur, share);
+        sonar_pattern_shares(live->pattern, of, at, SONAR_PATTERN_BLUR, share);
         for (size_t part = 0; part < SONAR_PATTERN_PARTS; part++)
             most = fmax(most, share[part]);
         sum += most * d->power;
@@ -77,7 +64,7 @@ static size_t sift(const struct live *live, const sonar_result *result, size_t c
     size_t kept = 0;
     for (size_t i = 0; i < count; i++) {
         sonar_faint_contact is = contact[i];
-        const size_t at = nearest_direction(&live->plan->config->cbf_scan, is.az_deg);
+        const size_t at = sonar_scan_nearest(&live->plan->config->cbf_scan, is.az_deg);
         const double noise = (double)power[at] / fmax((double)f->ratio[at], 1e-6);
         is.power = fmax((double)power[at], noise);
         if (leaked(live, result, is.az_deg) > leak_most * noise * (pow(10, is.snr_db / 10) - 1))
@@ -96,7 +83,7 @@ size_t sonar_faint_contacts(sonar_pipeline *p, const sonar_result *result,
     const float *power = result->surface[SONAR_CBF_AZIMUTH].data;
     const double averages = sonar_cbf_averages(live->plan);
     double of_deg[2 * SONAR_DETECTIONS_MOST];
-    if (!f->faint || !f->ratio || !power)
+    if (!f->faint || !power)
         return 0;
     for (size_t i = 0; i < result->detections; i++)
         of_deg[i] = result->detection[i].az_deg;

@@ -458,19 +458,14 @@ sonar_code sonar_beams_create(sonar_pipeline *pipeline, sonar_error *err);
 void sonar_beams_run(sonar_pipeline *pipeline, const sonar_window *window, sonar_result *result);
 /* normalised.c: the plan's normalisers; the ratios that the result is to have, once its spectra and
  * facts are there. Data thread. */
-/* Effective number of independent powers in a direction of the CBF's spectrum. */
-double sonar_cbf_averages(const struct plan *plan);
 sonar_code sonar_normalised_plan(const sonar_config *config, struct plan *plan, sonar_error *err);
 void sonar_normalised_run(sonar_pipeline *pipeline, sonar_result *result);
+/* Effective number of independent powers in a direction of the CBF's spectrum. */
+double sonar_cbf_averages(const struct plan *plan);
 /* sped.c: the same of the peaks of each bin. */
 sonar_code sonar_peaks_plan(const sonar_config *config, struct plan *plan, sonar_error *err);
 void sonar_peaks_run(sonar_pipeline *pipeline, sonar_result *result);
-/* tracks.c: the tracks of the result, once its detections are there. run: data thread. */
-sonar_code sonar_tracking_create(sonar_pipeline *pipeline, sonar_error *err);
-void sonar_tracking_run(sonar_pipeline *pipeline, sonar_result *result);
-
-/* ---- faint.c --------------------------------------------------------------------------------- */
-
+/* faint.c: contacts below the detector's threshold, for tracks. */
 sonar_code sonar_faint_plan(const sonar_config *config, struct plan *plan, sonar_error *err);
 void sonar_faint_release(struct plan *plan);
 /* Data thread: the odds go on under the new plan if its scan and levels are the same. */
@@ -480,6 +475,9 @@ void sonar_faint_adopt(const struct plan *before, struct plan *now);
 size_t sonar_faint_contacts(sonar_pipeline *pipeline, const sonar_result *result,
                             const sonar_tracks_window *window, double turned_deg,
                             sonar_faint_contact contact[SONAR_FAINT_MOST]);
+/* tracks.c: the tracks of the result, once its detections are there. run: data thread. */
+sonar_code sonar_tracking_create(sonar_pipeline *pipeline, sonar_error *err);
+void sonar_tracking_run(sonar_pipeline *pipeline, sonar_result *result);
 /* Where the track of that number is expected by the windows before the result's, that long after
  * the middle of this one. Data thread. */
 sonar_track_place sonar_tracking_expect(const sonar_pipeline *pipeline, const sonar_result *result,

@@ -42,8 +42,7 @@ static sonar_code run(void *ctx, sonar_error *err) {
     return SONAR_OK;
 }
 
-/* ---- contacts below the threshold -------------------------------------------------------------
- */
+/* ---- contacts below the threshold ------------------------------------------------------------ */
 
 enum { DIRECTIONS = 360 };
 

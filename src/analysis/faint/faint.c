@@ -13,8 +13,6 @@
  * and its multiples in dB. */
 enum { RATES = 13, LEVELS = 3, CELLS_MOST = 8192 };
 static const double rate_step_bpm = 0.5, cell_beams = 0.5;
-/* As in tracks.c: new contacts anywhere in the scan. */
-static const double births_per_s = 2.0 / 3600;
 static const double lasts_s = 300, steady_s = 100; /* mean durations of a contact, of its rate */
 static const double level_memory_s = 20;
 static const double blind_beams = 1.25; /* nearer than this to a listed contact, the power is its */
@@ -41,6 +39,10 @@ struct sonar_faint {
 
 static float *odds_of(const sonar_faint *f, size_t level, size_t rate) {
     return f->odds + (level * RATES + rate) * f->cells;
+}
+
+static double rate_of(size_t rate) { /* beam widths a minute */
+    return rate_step_bpm * ((double)rate - (RATES - 1) / 2.0);
 }
 
 /* ---- create ---------------------------------------------------------------------------------- */
@@ -145,8 +147,9 @@ static double beams_at(const sonar_faint *f, double az_deg) {
 /* Sets `value` in the cells nearer than `reach_beams` to the place. */
 static void set_beside(const sonar_faint *f, float *cell, double az_deg, double reach_beams,
                        float value) {
+    const double place = beams_at(f, az_deg);
     for (size_t c = 0; c < f->cells; c++)
-        if (fabs(cells_apart(f, beams_at(f, az_deg), c)) * f->spacing_beams < reach_beams)
+        if (fabs(cells_apart(f, place, c)) * f->spacing_beams < reach_beams)
             cell[c] = value;
 }
 
@@ -171,9 +174,8 @@ static void shift(sonar_faint *f, float *row, ptrdiff_t by) {
 
 static void move(sonar_faint *f, double since_s, double turned_beams) {
     for (size_t r = 0; r < RATES; r++) {
-        const double rate_bpm = rate_step_bpm * ((double)r - (RATES - 1) / 2.0);
         const double moved =
-            f->offset[r] + (rate_bpm * since_s / 60 - turned_beams) / f->spacing_beams;
+            f->offset[r] + (rate_of(r) * since_s / 60 - turned_beams) / f->spacing_beams;
         const double by = fmin(fmax(round(moved), -(double)f->cells), (double)f->cells);
         f->offset[r] = fmin(fmax(moved - by, -0.5), 0.5);
         for (size_t l = 0; l < LEVELS && by != 0; l++)
@@ -215,7 +217,8 @@ static void weigh(sonar_faint *f, const sonar_faint_window *w) {
 
 static void update(sonar_faint *f, double since_s) {
     const float stays = (float)exp(-since_s / lasts_s);
-    const float born = (float)(births_per_s * since_s / (double)(f->cells * RATES * LEVELS));
+    const float born =
+        (float)(SONAR_FAINT_BIRTHS_PER_S * since_s / (double)(f->cells * RATES * LEVELS));
     memset(f->mass, 0, f->cells * sizeof *f->mass);
     for (size_t l = 0; l < LEVELS; l++)
         for (size_t r = 0; r < RATES; r++) {
@@ -283,7 +286,7 @@ static sonar_faint_contact contact_at(const sonar_faint *f, size_t cell, double 
         for (size_t i = 0; i < LEVELS * RATES; i++) {
             const double weight = (double)f->odds[i * f->cells + c];
             const double x = ((double)off + f->offset[i % RATES]) * f->spacing_beams;
-            const double v = rate_step_bpm * ((double)(i % RATES) - (RATES - 1) / 2.0);
+            const double v = rate_of(i % RATES);
             sum += weight;
             at += weight * x, rate += weight * v, level += weight * (double)f->recent[c];
             at2 += weight * x * x, rate2 += weight * v * v;

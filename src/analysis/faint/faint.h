@@ -21,6 +21,7 @@
 #include "manifold/manifold.h"
 
 enum { SONAR_FAINT_MOST = 16 };
+#define SONAR_FAINT_BIRTHS_PER_S (2.0 / 3600) /* new contacts in all directions, for tracks too */
 
 typedef struct sonar_faint sonar_faint;
 

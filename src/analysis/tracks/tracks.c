@@ -7,7 +7,6 @@
 
 /* Mean durations of the states of the Markov chain of existence. */
 static const double heard_s = 120, unheard_s = 30, gone_s = 120;
-static const double births_per_s = 2.0 / 3600;           /* new contacts, in all directions */
 static const double false_least = 0.05, false_first = 1; /* false plots in a window */
 static const double false_memory_s = 200;
 static const double first_rate_radps = 0.003; /* standard deviation: 10 deg a minute */
@@ -146,7 +145,8 @@ void sonar_tracks_begin_faint(sonar_tracks *s, const sonar_faint_contact *contac
 }
 
 static void begin_tracks(sonar_tracks *s, double dt) {
-    const double born = births_per_s * dt / (births_per_s * dt + s->false_plots);
+    const double born =
+        SONAR_FAINT_BIRTHS_PER_S * dt / (SONAR_FAINT_BIRTHS_PER_S * dt + s->false_plots);
     double unexplained = 0;
     for (size_t j = 0; j < s->plots; j++) {
         const double free = fmax(1 - s->association.taken[j], 0);
