@@ -63,16 +63,19 @@ export class Sound {
 }
 
 const DELAY_S = 0.3; // sound waits for messages that are late by less
-const AHEAD_S = 1.5; // more than this is not played later: it would stay late for as long as one listens
+const AHEAD_S = 1.5; // what would be later than this is skipped: sound would stay late for as long as one listens
 
-/** When the messages of a stream are played, on the clock of the sound card. */
+/** When the messages of a stream are played, on the clock of the sound card. That clock is another than the daemon's,
+ * and it stands still while the browser gets no processor. */
 export class Playout {
     stalls = 0; // number of times that sound had to wait for a message
-    skips = 0; // and that messages were skipped, because they were too far ahead
-    private next: { sample: number; at_s: number } | null = null;
+    skips = 0; // and that messages were skipped, because sound was too late
+    private next: { sample: number; at_s: number } | null = null; // null: what comes begins a stream
+    private end_s = 0; // of what is to be played
 
     /** The time at which `count` samples from `sample` on are to begin; null: they are not played. */
     place(now_s: number, sample: number, count: number, fs_hz: number): number | null {
+        if (!this.next && this.end_s > now_s + DELAY_S) return null;
         let at_s = this.next ? this.next.at_s + (sample - this.next.sample) / fs_hz : now_s + DELAY_S;
         if (this.next && sample < this.next.sample) at_s = now_s + DELAY_S; // another stream
         else if (at_s < now_s) {
@@ -80,14 +83,16 @@ export class Playout {
             at_s = now_s + DELAY_S;
         } else if (at_s > now_s + AHEAD_S) {
             this.skips++;
+            this.next = null;
             return null;
         }
-        this.next = { sample: sample + count, at_s: at_s + count / fs_hz };
+        this.end_s = at_s + count / fs_hz;
+        this.next = { sample: sample + count, at_s: this.end_s };
         return at_s;
     }
 
     /** How far the sound is ahead of the sound card. */
     ahead_s(now_s: number): number {
-        return this.next ? Math.max(0, this.next.at_s - now_s) : 0;
+        return Math.max(0, this.end_s - now_s);
     }
 }

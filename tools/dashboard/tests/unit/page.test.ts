@@ -687,8 +687,18 @@ test("messages are played one after the other, with their gaps, and a late one c
     assert.deepEqual([playout.stalls, playout.skips], [1, 0]);
     assert.equal(playout.place(14.1, 9500, 1000, 1000), 15.3);
     assert.equal(playout.place(14.2, 10_500, 1000, 1000), null, "2.1 s ahead");
-    assert.equal(playout.place(15.5, 11_500, 1000, 1000), null, "as far ahead as the samples say");
-    assert.equal(playout.place(17, 12_500, 1000, 1000), 18.3);
-    assert.deepEqual([playout.stalls, playout.skips], [1, 2]);
+    assert.equal(playout.place(15.5, 11_500, 1000, 1000), null, "0.8 s are still to be played");
+    assert.equal(playout.place(16.5, 12_500, 1000, 1000), 16.8, "what is skipped is not waited for");
+    assert.deepEqual([playout.stalls, playout.skips], [1, 1]);
     assert.equal(playout.place(20, 0, 1000, 1000), 20.3, "another stream");
+});
+
+test("sound goes on, no later than before, after the sound card's clock stood still", () => {
+    const playout = new Playout();
+    const clock_s = (i: number) => 10 + i / 4 - Math.min(Math.max(i - 8, 0), 20) / 4; // for 20 messages
+    const places = Array.from({ length: 60 }, (_, i) => playout.place(clock_s(i), 1000 * i, 1000, 4000));
+    const played = places.map((at_s, i) => at_s !== null && i).filter((i) => i !== false);
+    assert.deepEqual(played.filter((i) => i > 33).length, 26, "all from soon after it goes on");
+    assert.ok(Math.abs(places[59]! - clock_s(59) - 0.3) < 1e-9);
+    assert.deepEqual([playout.stalls, playout.skips], [0, 1]);
 });

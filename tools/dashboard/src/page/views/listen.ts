@@ -92,6 +92,7 @@ export class ListenPanel {
         if (player.beam !== beams[row].name || player.run !== header.run) player.sound = new Sound();
         if (player.run !== header.run) player.playout = new Playout();
         Object.assign(player, { beam: beams[row].name, run: header.run });
+        if (player.card.state !== "running") player.card.resume().catch(() => {}); // browsers suspend it after errors
         const count = header.shape[1];
         const at_s = player.playout.place(player.card.currentTime, header.sample_index, count, header.fs_hz);
         const { samples, rate_hz } = player.sound.take(data.subarray(row * count, (row + 1) * count), header.fs_hz);
