@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "core/core.h"
 
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const size_t NO_CHARACTER = 0;
@@ -56,6 +59,65 @@ size_t sonar_text_clean(const char *from, size_t bytes, char *to, size_t room) {
     if (room > 0)
         to[used] = '\0';
     return used;
+}
+
+/* ---- numbers --------------------------------------------------------------------------------- */
+
+static const long double power[] = {1e0L,  1e1L,  1e2L,  1e3L,  1e4L,  1e5L,  1e6L,  1e7L,
+                                    1e8L,  1e9L,  1e10L, 1e11L, 1e12L, 1e13L, 1e14L, 1e15L,
+                                    1e16L, 1e17L, 1e18L, 1e19L, 1e20L, 1e21L};
+
+/* digits / 10^decimals, without zeros at its end. Returns the end of the text. */
+static char *print_decimal(char *to, uint64_t digits, int decimals) {
+    for (; decimals > 0 && digits % 10 == 0; decimals--)
+        digits /= 10;
+    char reversed[SONAR_NUMBER_CHARS];
+    int count = 0;
+    do
+        reversed[count++] = (char)('0' + digits % 10);
+    while ((digits /= 10) || count <= decimals);
+    while (count > 0) {
+        *to++ = reversed[--count];
+        if (count > 0 && count == decimals)
+            *to++ = '.';
+    }
+    return to;
+}
+
+size_t sonar_text_uint(uint64_t value, char to[SONAR_NUMBER_CHARS]) {
+    return (size_t)(print_decimal(to, value, 0) - to);
+}
+
+/* The same for values that are printed with an exponent. */
+static char *print_far(char *to, double value) {
+    int count = snprintf(to, SONAR_NUMBER_CHARS - 1, "%.15g", value);
+    if (strtod(to, NULL) != value)
+        count = snprintf(to, SONAR_NUMBER_CHARS - 1, "%.17g", value);
+    return to + count;
+}
+
+/* 17 digits always read back as the value, and 15 are tried before. Numerator and denominator of
+ * the quotient are exact, so that it is what reading the text gives (Clinger, PLDI 1990). */
+static char *print_positive(char *to, double value) {
+    if (value == trunc(value) && value < 1e15)
+        return print_decimal(to, (uint64_t)value, 0);
+    if (!(value >= 1e-5 && value < 1e15))
+        return print_far(to, value);
+    int size = 0;
+    while (value * 1e5L >= power[size + 1])
+        size++;
+    int decimals = 19 - size; /* the first of 15 digits is worth 10^(size - 5) */
+    uint64_t digits = (uint64_t)(value * power[decimals] + 0.5L);
+    if ((double)digits / (double)power[decimals] != value) {
+        decimals += 2;
+        digits = (uint64_t)(value * power[decimals] + 0.5L);
+    }
+    return print_decimal(to, digits, decimals);
+}
+
+size_t sonar_text_number(double value, char to[SONAR_NUMBER_CHARS]) {
+    to[0] = '-';
+    return (size_t)(print_positive(to + (signbit(value) ? 1 : 0), fabs(value)) - to);
 }
 
 /* ---- misspelt words -------------------------------------------------------------------------- */

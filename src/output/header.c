@@ -4,6 +4,8 @@
  * too. */
 #include "output/header_parts.h"
 
+#include <math.h>
+
 static const char *unit_of(const sonar_output_spec *spec, sonar_quantity quantity,
                            bool calibrated) {
     switch (quantity) {
@@ -66,7 +68,7 @@ static void axis_steps(const json *axes, const char *name, const char *unit, dou
 static void axis_values(const json *axis, size_t count, const double *values) {
     json list = put_array(axis, "values");
     for (size_t i = 0; i < count; i++)
-        append(&list, cJSON_CreateNumber(values[i]));
+        append_number(&list, values[i]);
 }
 
 static void axis_azimuth(const json *axes, const sonar_scan *scan, const sonar_bearings *bearings) {
@@ -125,10 +127,8 @@ static void append_axis(const json *axes, const sonar_output_spec *spec, sonar_s
 char *sonar_header_axes(const sonar_output_spec *spec, sonar_surface surface,
                         const sonar_bearings *bearings) {
     const sonar_axis *axis = sonar_topic_table[surface].axis;
-    bool failed = false;
-    json axes = {cJSON_CreateArray(), &failed};
-    if (!axes.node)
-        return NULL;
+    json_text text = {0};
+    json axes = json_array(&text);
     append_axis(&axes, spec, surface, axis[0], bearings);
     append_axis(&axes, spec, surface, axis[1], bearings);
     /* Topics without an array have shape [0] and an axis to match, so that a reader that treats all
@@ -137,7 +137,7 @@ char *sonar_header_axes(const sonar_output_spec *spec, sonar_surface surface,
         const json none = axis_begin(&axes, "none", NULL);
         axis_values(&none, 0, NULL);
     }
-    return finish(&axes);
+    return json_finish(&text);
 }
 
 /* ---- parts that all headers have ------------------------------------------------------------- */
@@ -171,8 +171,8 @@ void sonar_header_put_layout(const json *root, const sonar_output_spec *spec, so
     put_string(root, "dtype", numpy_name(sonar_topic_table[surface].dtype));
     json list = put_array(root, "shape");
     for (int i = 0; i < (rank ? rank : 1); i++)
-        append(&list, cJSON_CreateNumber((double)shape[i]));
-    note(root, cJSON_AddRawToObject(root->node, "axes", axes));
+        append_number(&list, (double)shape[i]);
+    put_text(root, "axes", axes);
     put_string(root, "unit",
                unit_of(spec, sonar_topic_table[surface].quantity, params->calibrated));
 }
@@ -207,8 +207,8 @@ void sonar_header_put_band(const json *root, const sonar_output_spec *spec, sona
         high = low + ((double)spec->cbf_bins - 1) * spec->cbf_bin_hz;
     }
     json band = put_array(root, "band_hz");
-    append(&band, cJSON_CreateNumber(low));
-    append(&band, cJSON_CreateNumber(high));
+    append_number(&band, low);
+    append_number(&band, high);
 }
 
 void sonar_header_put_origin(const json *root, const sonar_output_spec *spec, const char *backend,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* The headers of a window's surfaces and of its detections. Called by messages.c. */
+#include <math.h>
 #include <string.h>
 
 #include "output/header_parts.h"
@@ -316,8 +317,8 @@ char *sonar_header_result(const sonar_output_spec *spec, sonar_surface surface, 
                           const sonar_bearings *bearings, const sonar_result *result, uint64_t seq,
                           double latency_us) {
     const bool both = sonar_topic_is_list(surface) && spec->mvdr_scan;
-    bool failed = false;
-    json root = {cJSON_CreateObject(), &failed};
+    json_text text = {0};
+    json root = json_object(&text);
     sonar_header_put_identity(&root, spec, surface, seq);
     put_position(&root, spec, surface, result);
     sonar_header_put_layout(&root, spec, surface, &result->params, axes, bearings);
@@ -345,5 +346,5 @@ char *sonar_header_result(const sonar_output_spec *spec, sonar_surface surface, 
         put_tracks(&root, result);
     if (surface == SONAR_BEAM_AUDIO)
         put_beams(&root, spec, result);
-    return finish(&root);
+    return json_finish(&text);
 }

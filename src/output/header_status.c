@@ -1,25 +1,14 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* The header of a status, which is the whole message: counters and times by the table of metrics,
  * and the members for each condition, element, rank or digitiser. Called by messages.c. */
+#include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "status/metrics.h"
 #include "output/header_parts.h"
 
-/* ---- metrics --------------------------------------------------------------------------------- */
-
-/* The object that the last name of a path belongs to; created if it does not exist. */
-static json object_of(const json *root, const char *path, const char **last) {
-    json at = *root;
-    char name[32];
-    for (const char *dot; (dot = strchr(path, '.')); path = dot + 1) {
-        snprintf(name, sizeof name, "%.*s", (int)(dot - path), path);
-        const json there = get_object(&at, name);
-        at = there.node ? there : put_object(&at, name);
-    }
-    *last = path;
-    return at;
-}
+/* ---- values ---------------------------------------------------------------------------------- */
 
 static json put_percentiles(const json *to, const char *name, const double us[3]) {
     json times = put_object(to, name);
@@ -65,28 +54,19 @@ static void put_value(const json *to, const char *name, sonar_metric_kind kind, 
     }
 }
 
-static void put_metrics(const json *root, const sonar_status *status) {
-    for (size_t i = 0; i < sonar_metrics_count; i++) {
-        const sonar_metric *m = &sonar_metrics[i];
-        const char *name;
-        json object = object_of(root, m->path, &name);
-        if (!m->by) {
-            put_value(&object, name, m->kind, sonar_metric_value(m, status, 0));
-            continue;
-        }
-        json family = put_object(&object, name);
-        for (size_t k = 0; k < m->by->count; k++)
-            put_value(&family, m->by->name[k], m->kind, sonar_metric_value(m, status, k));
-    }
-}
-
 /* ---- channels and conditions ----------------------------------------------------------------- */
+
+/* Into an object, or into an array without a name. */
+static void put_range(const json *to, const char *name, size_t first, size_t last) {
+    const json range = put_array(to, name);
+    append_number(&range, (double)first);
+    append_number(&range, (double)last);
+}
 
 static void put_ranges(const json *root, const char *name, const sonar_channel_set *set) {
     json ranges = put_array(root, name);
     for (uint32_t i = 0; i < set->ranges && i < SONAR_CHANNEL_RANGES_MOST; i++)
-        append(&ranges,
-               cJSON_CreateIntArray((const int[]){(int)set->first[i], (int)set->last[i]}, 2));
+        put_range(&ranges, NULL, set->first[i], set->last[i]);
 }
 
 /* {count, ranges: [[first, last], ...]}, or null for a condition that does not concern channels. */
@@ -140,9 +120,8 @@ static void put_ranks(const json *root, const sonar_status *status) {
     json list = put_array(root, "ranks");
     for (size_t i = 0; i < status->ranks; i++) {
         const sonar_rank_status *r = &status->rank[i];
-        json item = append_object(&list), channels = put_array(&item, "channels");
-        append(&channels, cJSON_CreateNumber(r->first_channel));
-        append(&channels, cJSON_CreateNumber(r->first_channel + r->channels - 1));
+        json item = append_object(&list);
+        put_range(&item, "channels", r->first_channel, r->first_channel + r->channels - 1);
         put_string(&item, "host", r->host);
         put_uint(&item, "frames_accepted", r->frames_accepted);
         put_uint(&item, "frames_dropped", r->frames_dropped);
@@ -153,14 +132,13 @@ static void put_ranks(const json *root, const sonar_status *status) {
 }
 
 /* Each block's clock, in addition to its counters. */
-static void put_clocks(const json *root, const sonar_status *status) {
-    json blocks = get_object(root, "blocks");
-    json list = put_array(&blocks, "clocks");
+static void put_clocks(const json *blocks, const sonar_status *status) {
+    json list = put_array(blocks, "clocks");
     for (size_t i = 0; i < status->block_clocks; i++) {
         const sonar_block_clock *clock = &status->block_clock[i];
-        json item = append_object(&list), channels = put_array(&item, "channels");
-        append(&channels, cJSON_CreateNumber(clock->first_channel));
-        append(&channels, cJSON_CreateNumber(clock->first_channel + clock->channels - 1));
+        json item = append_object(&list);
+        put_range(&item, "channels", clock->first_channel,
+                  clock->first_channel + clock->channels - 1);
         put_number(&item, "age_s", clock->age_s);
         put_number(&item, "offset_s", clock->offset_s);
         put_number(&item, "skew_s", clock->skew_s);
@@ -202,14 +180,64 @@ static void put_recording(const json *record, const sonar_recording *from) {
     put_string(record, "why_not", from->failed ? from->why : NULL);
 }
 
-/* ---- whole ----------------------------------------------------------------------------------- */
-
 static void put_wanted(const json *output, uint32_t wanted) {
     json topics = put_array(output, "wanted");
     for (int i = 0; i < SONAR_SURFACES; i++)
         if (wanted & SONAR_WANT(i))
             append_string(&topics, sonar_topic_name((sonar_surface)i));
 }
+
+/* ---- metrics --------------------------------------------------------------------------------- */
+
+/* What else an object of metrics has. `path`: of one of its metrics, `prefix` characters of which
+ * name the object. */
+static void put_beside(const json *object, const char *path, size_t prefix,
+                       const sonar_status *status, uint32_t wanted) {
+    if (!strncmp(path, "blocks.", prefix))
+        put_clocks(object, status);
+    else if (!strncmp(path, "mvdr.", prefix))
+        put_string(object, "path", status->mvdr_path[0] ? status->mvdr_path : NULL);
+    else if (!strncmp(path, "output.", prefix))
+        put_wanted(object, wanted);
+    else if (!strncmp(path, "record.", prefix))
+        put_recording(object, &status->record);
+}
+
+static void put_metric(const json *object, const char *name, const sonar_metric *metric,
+                       const sonar_status *status) {
+    if (!metric->by) {
+        put_value(object, name, metric->kind, sonar_metric_value(metric, status, 0));
+        return;
+    }
+    const json family = put_object(object, name);
+    for (size_t k = 0; k < metric->by->count; k++)
+        put_value(&family, metric->by->name[k], metric->kind,
+                  sonar_metric_value(metric, status, k));
+}
+
+/* The metrics from `from` on whose paths have its first `prefix` characters, and the objects that
+ * their names divide them into: rows of an object follow each other. Returns the one after them. */
+static const sonar_metric *put_metrics(const json *object, const sonar_metric *from, size_t prefix,
+                                       const sonar_status *status, uint32_t wanted) {
+    const sonar_metric *m = from;
+    while (m < sonar_metrics + sonar_metrics_count && !strncmp(m->path, from->path, prefix)) {
+        const char *name = m->path + prefix, *dot = strchr(name, '.');
+        if (!dot) {
+            put_metric(object, name, m++, status);
+            continue;
+        }
+        char group[32];
+        snprintf(group, sizeof group, "%.*s", (int)(dot - name), name);
+        const json inner = put_object(object, group);
+        const size_t longer = (size_t)(dot + 1 - m->path);
+        m = put_metrics(&inner, m, longer, status, wanted);
+    }
+    if (prefix)
+        put_beside(object, from->path, prefix, status, wanted);
+    return m;
+}
+
+/* ---- whole ----------------------------------------------------------------------------------- */
 
 /* Members that every header has and that do not apply here: null. */
 static void put_nothing(const json *root) {
@@ -222,8 +250,8 @@ static void put_nothing(const json *root) {
 
 char *sonar_header_status(const sonar_output_spec *spec, const char *axes,
                           const sonar_status *status, const sonar_header_status_extra *extra) {
-    bool failed = false;
-    json root = {cJSON_CreateObject(), &failed};
+    json_text text = {0};
+    json root = json_object(&text);
     sonar_header_put_identity(&root, spec, SONAR_STATUS, extra->seq);
     put_int(&root, "utc_ns", extra->utc_ns);
     put_nothing(&root);
@@ -243,13 +271,6 @@ char *sonar_header_status(const sonar_output_spec *spec, const char *axes,
     put_elements(&root, &status->elements);
     put_ranks(&root, status);
     put_bool(&root, "waiting", status->waiting_for_samples);
-    put_metrics(&root, status);
-    put_clocks(&root, status);
-    json mvdr = get_object(&root, "mvdr");
-    put_string(&mvdr, "path", status->mvdr_path[0] ? status->mvdr_path : NULL);
-    json output = get_object(&root, "output");
-    put_wanted(&output, extra->wanted);
-    json record = get_object(&root, "record");
-    put_recording(&record, &status->record);
-    return finish(&root);
+    put_metrics(&root, sonar_metrics, 0, status, extra->wanted);
+    return json_finish(&text);
 }

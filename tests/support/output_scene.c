@@ -153,6 +153,19 @@ static char *copy_part(zmq_msg_t *part) {
     return copy;
 }
 
+/* No object has two members of one name: readers disagree about which of them counts. */
+static bool names_once(const cJSON *item) {
+    const cJSON *member, *other;
+    cJSON_ArrayForEach(member, item) {
+        for (other = member->next; other && member->string; other = other->next)
+            if (!strcmp(member->string, other->string))
+                return false;
+        if (!names_once(member))
+            return false;
+    }
+    return true;
+}
+
 bool output_receive(void *socket, output_message *message, int timeout_ms) {
     memset(message, 0, sizeof *message);
     zmq_setsockopt(socket, ZMQ_RCVTIMEO, &timeout_ms, sizeof timeout_ms);
@@ -176,7 +189,7 @@ bool output_receive(void *socket, output_message *message, int timeout_ms) {
         zmq_msg_close(&part);
     }
     message->head = message->text ? cJSON_Parse(message->text) : NULL;
-    if (!message->head)
+    if (!message->head || !names_once(message->head))
         abort();
     return true;
 }

@@ -49,7 +49,8 @@ typedef struct output_message {
 
 /* A SUB socket with a large queue and linger 0. */
 void *output_subscriber(void *zmq_context, const char *endpoint, const char *topic);
-/* False if no message was received in time. The header must be JSON (aborts the test otherwise). */
+/* False if no message was received in time. The header must be JSON that
+ * names each member once (aborts the test otherwise). */
 bool output_receive(void *socket, output_message *message, int timeout_ms);
 void output_message_clear(output_message *message);
 /* Waits until the mask is `wanted`; false if it is not in 5 s. */

@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "core/core.h"
+
 static inline const cJSON *json_get(const cJSON *object, const char *name) {
     return cJSON_GetObjectItemCaseSensitive(object, name);
 }
@@ -37,6 +39,32 @@ static inline const char *json_text(const cJSON *object, const char *name) {
 
 static inline bool json_is(const cJSON *object, const char *name, const char *word) {
     return !strcmp(json_text(object, name), word);
+}
+
+/* Numbers become their exact text: cJSON prints 15 digits of what is nearly their value. */
+static inline void json_make_exact(cJSON *item) {
+    char text[SONAR_NUMBER_CHARS + 1];
+    cJSON *member;
+    cJSON_ArrayForEach(member, item) json_make_exact(member);
+    if (!cJSON_IsNumber(item) || !isfinite(item->valuedouble))
+        return;
+    text[sonar_text_number(item->valuedouble, text)] = 0;
+    cJSON *exact = cJSON_CreateRaw(text);
+    if (!exact)
+        return;
+    item->type = exact->type;
+    item->valuestring = exact->valuestring;
+    exact->valuestring = NULL;
+    cJSON_Delete(exact);
+}
+
+/* The text, to be released with free(); NULL: no memory. */
+static inline char *json_print(const cJSON *item) {
+    cJSON *copy = cJSON_Duplicate(item, true);
+    json_make_exact(copy);
+    char *text = copy ? cJSON_PrintUnformatted(copy) : NULL;
+    cJSON_Delete(copy);
+    return text;
 }
 
 #endif

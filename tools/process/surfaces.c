@@ -116,7 +116,7 @@ static bool make_axis(const group *g, const cJSON *axis, int i) {
 
 /* The text is longer than an attribute may be. */
 static bool put_header(const group *g, const cJSON *header) {
-    char *text = cJSON_PrintUnformatted(header);
+    char *text = json_print(header);
     const bool good = text && H5LTmake_dataset_string(g->id, "header", text) >= 0;
     free(text);
     return good;

@@ -102,7 +102,7 @@ static void put_row(const table *t, const table_window *window, const char *utc,
 static bool put_object(FILE *to, const table_window *window, const char *utc, const cJSON *row) {
     const char *reference = cJSON_GetStringValue(json_get(window->header, "bearing_reference"));
     const char *quote = *utc ? "\"" : "";
-    char *text = cJSON_PrintUnformatted(row);
+    char *text = json_print(row);
     if (!text)
         return false;
     fprintf(to,
