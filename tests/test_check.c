@@ -183,6 +183,9 @@ SPOIL(utc_ahead, true, m->frame.utc_ns += 2 * SECOND)
 SPOIL(utc_steps, i >= 50, m->frame.utc_ns += 20000000)
 SPOIL(no_utc, true, m->frame.utc_ns = 0)
 SPOIL(too_slow, true, m->now_ns += i * (SECOND / 500))
+SPOIL(too_fast, true, m->now_ns -= i * (SECOND / 400))
+SPOIL(backlog_at_first, true, m->now_ns = m->now_ns < 8 * SECOND / 5 ? 8 * SECOND / 5 : m->now_ns)
+SPOIL(pause_at_last, true, m->now_ns += i > 60 ? SECOND / 2 : 0)
 SPOIL(fewer_channels, true, m->frame.channels = 2; m->bytes /= 2)
 
 static void other_magic(sent *m, int i, bool encoded) {
@@ -266,6 +269,9 @@ static const struct {
     {too_slow, EXIT_BEYOND,
      "pace           7407.41 samples of channel 0 arrive in a second, its "
      "header says 8000"},
+    {too_fast, EXIT_BEYOND, "pace           8888.89 samples of channel 0 arrive"},
+    {backlog_at_first, EXIT_WITHIN, "No problem found"},
+    {pause_at_last, EXIT_WITHIN, "No problem found"},
     {fewer_channels, EXIT_BEYOND, "2 channels were never received with samples: 2, 3"},
     {silent_and_alike, EXIT_BEYOND, "1 channels have one value in all samples: 1"},
     {silent_and_alike, EXIT_BEYOND, "2 channels have the samples of another channel: 0, 3"},

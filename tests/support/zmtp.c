@@ -128,7 +128,7 @@ bool zmtp_curve_hello(int fd, const char *server_key) {
 bool zmtp_part(int fd, int byte, size_t bytes, bool more, int timeout_ms) {
     uint8_t head[9] = {(uint8_t)(2 | more)};
     static uint8_t body[1 << 16];
-    memset(body, byte, sizeof body);
+    memset(body, byte, bytes < sizeof body ? bytes : sizeof body);
     for (int i = 0; i < 8; i++)
         head[1 + i] = (uint8_t)((uint64_t)bytes >> (56 - 8 * i));
     bool good = zmtp_bytes(fd, head, sizeof head, timeout_ms);

@@ -11,7 +11,14 @@
 #include "core/core.h"
 #include "ingest/frame.h"
 
-enum { BLOCKS_MOST = 1024, CHANNELS_MOST = 65536, TEXT = 240, FRAMES_ENOUGH = 10 };
+enum {
+    BLOCKS_MOST = 1024,
+    CHANNELS_MOST = 65536,
+    TEXT = 240,
+    FRAMES_ENOUGH = 10,
+    ARRIVALS_MOST = 16,
+    ARRIVALS_EVERY_NS = 100000000 /* at first */
+};
 
 static const double RATE_TOLERANCE = 1e-6;                      /* the same as the daemon's */
 static const double PACE_TOLERANCE = 0.02, PACE_LEAST_S = 2;    /* of arrivals */
@@ -59,13 +66,19 @@ typedef struct found {
     char text[TEXT];       /* of the first one */
 } found;
 
+typedef struct arrival {
+    int64_t ns;
+    uint64_t sample; /* the one after the frame */
+} arrival;
+
 typedef struct block {
     uint32_t first_channel, channels, epoch, samples;
     uint64_t frames, next_sequence, next_sample;
     int64_t utc_ns; /* of next_sample, 0: unknown */
     double fs_hz;
-    uint64_t begin_sample; /* after the first frame */
-    int64_t begin_ns, end_ns;
+    arrival arrival[ARRIVALS_MOST], end; /* the first one, some between, the last one */
+    size_t arrivals;
+    int64_t every_ns; /* between those that are kept */
 } block;
 
 /* What is known of a channel's samples so far. */
@@ -240,6 +253,19 @@ static void check_utc(incoming *f, const block *b, const sonar_frame *frame, int
         note(f, UTC_STEP, "%+.6f s from the time by sample count and rate", step_s);
 }
 
+static void keep_arrival(block *b, arrival now) {
+    b->end = now;
+    if (b->arrivals && now.ns - b->arrival[b->arrivals - 1].ns < b->every_ns)
+        return;
+    if (b->arrivals == ARRIVALS_MOST) {
+        b->arrivals /= 2;
+        b->every_ns *= 2;
+        for (size_t i = 1; i < b->arrivals; i++)
+            b->arrival[i] = b->arrival[2 * i];
+    }
+    b->arrival[b->arrivals++] = now;
+}
+
 static void follow(incoming *f, block *b, const sonar_frame *frame, int64_t now_ns) {
     if (!b && f->blocks == BLOCKS_MOST)
         return;
@@ -251,15 +277,14 @@ static void follow(incoming *f, block *b, const sonar_frame *frame, int64_t now_
                      .channels = frame->channels,
                      .epoch = frame->epoch,
                      .frames = before,
-                     .begin_sample = end,
-                     .begin_ns = now_ns};
+                     .every_ns = ARRIVALS_EVERY_NS};
     }
     b->frames++;
     b->samples = frame->samples;
     b->fs_hz = frame->fs_hz;
     b->next_sequence = frame->sequence + 1;
     b->next_sample = end;
-    b->end_ns = now_ns;
+    keep_arrival(b, (arrival){now_ns, end});
     b->utc_ns = frame->utc_ns && is_rate(frame->fs_hz)
                     ? frame->utc_ns + (int64_t)llrint(frame->samples / frame->fs_hz * 1e9)
                     : 0;
@@ -368,13 +393,33 @@ static void print_line(FILE *to, bool wrong, const char *field, const char *text
     fprintf(to, "%-6s %-14s %s\n", wrong ? "wrong" : "note", field, text);
 }
 
-/* The rate at which samples arrive, compared with the header's rate. */
+/* 1 and -1: more and fewer samples came between two arrivals than the header's rate says. */
+static int pace_between(const block *b, arrival from, arrival to) {
+    const double due = b->fs_hz * (double)(to.ns - from.ns) * 1e-9;
+    const double more = (double)(to.sample - from.sample) - due;
+    const double most = PACE_TOLERANCE * due + 2.0 * b->samples;
+    return more > most ? 1 : more < -most ? -1 : 0;
+}
+
+static arrival middle_of(const block *b) {
+    const int64_t at_ns = b->arrival[0].ns + (b->end.ns - b->arrival[0].ns) / 2;
+    size_t i = b->arrivals - 1;
+    while (i > 0 && b->arrival[i].ns > at_ns)
+        i--;
+    return b->arrival[i];
+}
+
+/* The rate at which samples arrive, compared with the header's rate. It is wrong if it is in both
+ * halves: frames that waited, for the network or for a processor, come fast in one of them. */
 static bool print_pace(const block *b, FILE *to) {
     char text[TEXT];
-    const double seconds = (double)(b->end_ns - b->begin_ns) * 1e-9;
-    const double came = (double)(b->next_sample - b->begin_sample), due = b->fs_hz * seconds;
-    if (seconds < PACE_LEAST_S || b->frames < FRAMES_ENOUGH || !is_rate(b->fs_hz) ||
-        fabs(came - due) <= PACE_TOLERANCE * due + 2.0 * b->samples)
+    const arrival begin = b->arrival[0], middle = middle_of(b);
+    const double seconds = (double)(b->end.ns - begin.ns) * 1e-9;
+    const double came = (double)(b->end.sample - begin.sample);
+    if (seconds < PACE_LEAST_S || b->frames < FRAMES_ENOUGH || !is_rate(b->fs_hz))
+        return true;
+    const int pace = pace_between(b, begin, b->end);
+    if (!pace || pace_between(b, begin, middle) != pace || pace_between(b, middle, b->end) != pace)
         return true;
     snprintf(text, sizeof text,
              "%.6g samples of channel %u arrive in a second, its header says %.6g", came / seconds,
