@@ -1230,6 +1230,26 @@ Test(health, a_socket_that_was_reopened_degrades_for_a_second) {
     cr_expect_eq(find(p, SONAR_CONDITION_SOCKET_REOPENED)->value, 2);
 }
 
+Test(health, a_socket_that_stays_closed_degrades_until_it_is_open) {
+    patient *p = well();
+    p->status.output.peers.reopened_memory++;
+    p->status.output.peers.closed = 1;
+    look(p);
+    expect(p, "degraded", "the socket for results was reopened: its peers held too much memory");
+    for (int i = 0; i < 3; i++) {
+        look(p);
+        expect(p, "degraded",
+               "the socket for results is closed: libzmq still frees what its peers held, or "
+               "another program has its endpoint");
+    }
+    p->status.ingest.peers.closed = 1;
+    look(p);
+    cr_expect_eq(p->status.condition[0].value, 1);
+    cr_expect_not_null(strstr(p->status.condition[0].text, "the socket for samples is closed"));
+    p->status.output.peers.closed = p->status.ingest.peers.closed = 0;
+    look(p), expect(p, "ok", "");
+}
+
 Test(health, refused_connections_are_worth_knowing) {
     patient *p = well();
     p->status.ingest.peers.refused += 3;

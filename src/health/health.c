@@ -115,6 +115,12 @@ static void judge_peers(sonar_health *h, const sonar_health_facts *facts, sonar_
             memory_in || memory_out ? "its peers held too much memory"
                                     : "a digitiser broke the protocol or sent too large a message")
             ->value = (double)(memory_in + memory_out + lost);
+    else if (in->closed || out->closed)
+        sonar_health_report(status, SONAR_CONDITION_SOCKET_REOPENED, SONAR_DEGRADED,
+                            "the socket for %s is closed: libzmq still frees what its peers held, "
+                            "or another program has its endpoint",
+                            in->closed ? "samples" : "results")
+            ->value = 1;
     if (refused_in || refused_out)
         sonar_health_report(status, SONAR_CONDITION_PEERS_REFUSED, SONAR_NOTICE,
                             "%llu connections of digitisers and %llu of readers refused: too many, "

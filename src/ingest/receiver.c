@@ -233,8 +233,8 @@ static void tick(sonar_ingest *ingest) {
     sonar_assembler_load(ingest->assembler, !ingest->drained);
     ingest->drained = false;
     publish_report(ingest);
-    ingest->failed =
-        ingest->failed || (!ingest->fed && !sonar_ingest_socket_tick(&ingest->socket, now_ns));
+    if (!ingest->fed)
+        sonar_ingest_socket_tick(&ingest->socket, now_ns);
     ingest->next_tick_ns = now_ns + (int64_t)TICK_MS * 1000000;
 }
 

@@ -131,9 +131,9 @@ static bool must_reopen(sonar_ingest_socket *s, int64_t now_ns) {
     return lost;
 }
 
-/* libzmq closes a socket asynchronously; until then its endpoint is in use. */
-bool sonar_ingest_socket_tick(sonar_ingest_socket *s, int64_t now_ns) {
-    const int64_t patience_ns = 30000000000;
+/* libzmq closes a socket asynchronously, and its endpoints are in use as long as it frees what
+ * peers held: tried again until it can be opened. */
+void sonar_ingest_socket_tick(sonar_ingest_socket *s, int64_t now_ns) {
     sonar_error err;
     sonar_peers_tick(s->peers, now_ns);
     if (atomic_exchange(&s->cut, false))
@@ -141,10 +141,10 @@ bool sonar_ingest_socket_tick(sonar_ingest_socket *s, int64_t now_ns) {
     if (s->zmq && must_reopen(s, now_ns)) {
         sonar_ingest_socket_close(s);
         s->closed_ns = now_ns;
-        return true;
+    } else if (!s->zmq) {
+        const bool open = sonar_ingest_socket_open(s, &err) == SONAR_OK;
+        if (!open)
+            sonar_ingest_socket_close(s);
+        sonar_count_set(&s->count.closed, !open);
     }
-    if (s->zmq || sonar_ingest_socket_open(s, &err) == SONAR_OK)
-        return true;
-    sonar_ingest_socket_close(s);
-    return now_ns - s->closed_ns < patience_ns;
 }

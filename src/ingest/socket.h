@@ -42,7 +42,7 @@ sonar_code sonar_ingest_socket_open(sonar_ingest_socket *s, sonar_error *err);
 void sonar_ingest_socket_close(sonar_ingest_socket *s);
 
 /* Called once a tick: manages peers and their memory; closes the socket when it has to be reopened,
- * and reopens it. False if it cannot be reopened. */
-bool sonar_ingest_socket_tick(sonar_ingest_socket *s, int64_t now_ns);
+ * and reopens it. */
+void sonar_ingest_socket_tick(sonar_ingest_socket *s, int64_t now_ns);
 
 #endif

@@ -53,8 +53,8 @@ struct sonar_output {
     /* output thread, socket.c */
     void *socket;
     sonar_peers *peers;
-    int64_t ticked_ns, closed_ns; /* closed_ns: when the socket was closed, to be reopened */
-    size_t largest_bytes;         /* largest size of the messages sent */
+    int64_t ticked_ns;
+    size_t largest_bytes; /* largest size of the messages sent */
     sonar_interest interest;
 
     /* output thread, messages.c */
@@ -87,8 +87,8 @@ void sonar_output_read_subscriptions(sonar_output *output);
 /* Updates the wanted topics from the readers' subscriptions and the tap. */
 void sonar_output_update_wanted(sonar_output *output);
 /* Once a tick: ends connections, counts peers, and closes and reopens the socket if the peers hold
- * too much memory. False: it cannot be reopened. */
-bool sonar_output_look_after_peers(sonar_output *output);
+ * too much memory. */
+void sonar_output_look_after_peers(sonar_output *output);
 /* Sends three parts and takes ownership of header (NULL: it could not be made) and body. A message
  * that cannot be made leaves a gap in seq. */
 void sonar_output_send(sonar_output *output, sonar_surface surface, char *header, zmq_msg_t *body);

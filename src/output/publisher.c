@@ -116,8 +116,7 @@ static void publish(sonar_output *output) {
         atomic_fetch_add_explicit(&output->rounds, 1, memory_order_relaxed);
         sonar_wake_clear(output->wake);
         const bool sent = send_waiting(output); /* first: readers wait for them */
-        if (!sonar_output_look_after_peers(output))
-            return;
+        sonar_output_look_after_peers(output);
         if (output->socket)
             sonar_output_read_subscriptions(output);
         sonar_output_update_wanted(output);

@@ -123,7 +123,7 @@ void sonar_output_send(sonar_output *output, sonar_surface surface, char *header
     if (header && output->spec.tap.take)
         output->spec.tap.take(output->spec.tap.ctx, surface, header, zmq_msg_data(body),
                               zmq_msg_size(body));
-    bool sent = header && (!output->spec.endpoint ||
+    bool sent = header && (!output->socket || /* no readers */
                            (zmq_send_const(output->socket, topic, strlen(topic), more) >= 0 &&
                             zmq_send(output->socket, header, strlen(header), more) >= 0 &&
                             zmq_msg_send(body, output->socket, ZMQ_DONTWAIT) >= 0));
@@ -134,15 +134,15 @@ void sonar_output_send(sonar_output *output, sonar_surface surface, char *header
 
 /* ---- peers ----------------------------------------------------------------------------------- */
 
-/* Readers reconnect by themselves; messages queued for them are lost. False if the socket cannot be
- * reopened: libzmq closes it asynchronously, and until then its endpoint is in use. */
-static bool reopen(sonar_output *output, int64_t now_ns) {
-    const int64_t patience_ns = 30000000000;
+/* Readers reconnect by themselves; messages queued for them are lost. libzmq closes a socket
+ * asynchronously, and its endpoint is in use as long as it frees what peers held: tried again until
+ * it can be opened, because windows are computed and recorded meanwhile. */
+static void reopen(sonar_output *output) {
     sonar_error err;
-    if (sonar_output_open(output, &err) == SONAR_OK)
-        return true;
-    sonar_output_close(output);
-    return now_ns - output->closed_ns < patience_ns;
+    const bool open = sonar_output_open(output, &err) == SONAR_OK;
+    if (!open)
+        sonar_output_close(output);
+    sonar_count_set(&output->count.peers.closed, !open);
 }
 
 /* True if messages waiting for readers take more memory than allowed. */
@@ -154,11 +154,18 @@ static bool holds_too_much(sonar_output *output, size_t connected, int64_t now_n
     return sonar_memory_exceeded(output->spec.memory, SONAR_MEMORY_OUT, now_ns);
 }
 
-bool sonar_output_look_after_peers(sonar_output *output) {
+static void close_to_reopen(sonar_output *output) {
+    sonar_count_add(&output->count.peers.reopened_memory, 1);
+    sonar_output_close(output);
+    output->interest = (sonar_interest){0};
+    atomic_store_explicit(&output->wanted, 0, memory_order_relaxed);
+}
+
+void sonar_output_look_after_peers(sonar_output *output) {
     int64_t now_ns = sonar_monotonic_ns();
     if (!output->spec.endpoint ||
         now_ns - output->ticked_ns < (int64_t)SONAR_OUTPUT_TICK_MS * 1000000)
-        return true;
+        return;
     output->ticked_ns = now_ns;
     sonar_peers_tick(output->peers, now_ns);
     if (atomic_exchange(&output->cut, false))
@@ -167,13 +174,7 @@ bool sonar_output_look_after_peers(sonar_output *output) {
     sonar_count_set(&output->count.peers.connected, connected);
     sonar_peers_count(output->peers, &output->count.peers);
     if (!output->socket)
-        return reopen(output, now_ns);
-    if (!holds_too_much(output, connected, now_ns))
-        return true;
-    sonar_count_add(&output->count.peers.reopened_memory, 1);
-    sonar_output_close(output);
-    output->closed_ns = now_ns;
-    output->interest = (sonar_interest){0};
-    atomic_store_explicit(&output->wanted, 0, memory_order_relaxed);
-    return true;
+        reopen(output);
+    else if (holds_too_much(output, connected, now_ns))
+        close_to_reopen(output);
 }

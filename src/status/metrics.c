@@ -45,6 +45,7 @@ const sonar_metric sonar_metrics[] = {
     {"frames.peers.refused", SONAR_COUNTER, AT(ingest.peers.refused), NULL, "connections", "of digitisers refused: too many"},
     {"frames.peers.reopened_memory", SONAR_COUNTER, AT(ingest.peers.reopened_memory), NULL, "times", "the socket was reopened: its peers held too much memory"},
     {"frames.peers.reopened_lost", SONAR_COUNTER, AT(ingest.peers.reopened_lost), NULL, "times", "the socket was reopened: libzmq had given up an endpoint"},
+    {"frames.peers.closed", SONAR_LEVEL, AT(ingest.peers.closed), NULL, "0 or 1", "the socket is closed now, to be reopened"},
     {"blocks.seen", SONAR_LEVEL, AT(ingest.blocks_seen), NULL, "blocks", "channel blocks received in this epoch"},
     {"blocks.silent", SONAR_LEVEL, AT(ingest.blocks_silent), NULL, "blocks", "of these, silent for `silent_after_ms`"},
     {"samples.stored", SONAR_COUNTER, AT(ingest.samples_stored), NULL, "channel-samples", "of accepted frames, new"},
@@ -78,6 +79,7 @@ const sonar_metric sonar_metrics[] = {
     {"output.peers.refused", SONAR_COUNTER, AT(output.peers.refused), NULL, "connections", "of readers refused: too many, or their subscriptions too many or too fast"},
     {"output.peers.reopened_memory", SONAR_COUNTER, AT(output.peers.reopened_memory), NULL, "times", "the socket was reopened: its peers held too much memory"},
     {"output.peers.reopened_lost", SONAR_COUNTER, AT(output.peers.reopened_lost), NULL, "times", "always 0: this socket binds"},
+    {"output.peers.closed", SONAR_LEVEL, AT(output.peers.closed), NULL, "0 or 1", "the socket is closed now, to be reopened"},
 
     {"record.on", SONAR_LEVEL, AT(record.counters.on), NULL, "0 or 1", "recording is on"},
     {"record.bytes", SONAR_COUNTER, AT(record.counters.bytes), NULL, "bytes", "written, of samples or messages"},

@@ -93,7 +93,7 @@ const char *sonar_window_cause_name(sonar_window_cause cause);
 /* Connections of one of the two sockets. */
 typedef struct sonar_peer_counters {
     uint64_t connected, accepted, admitted, failed[SONAR_HANDSHAKE_CAUSES];
-    uint64_t refused, reopened_memory, reopened_lost;
+    uint64_t refused, reopened_memory, reopened_lost, closed;
 } sonar_peer_counters;
 
 typedef struct sonar_ingest_counters {
