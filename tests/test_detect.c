@@ -30,7 +30,6 @@ typedef struct scene {
     bool answer_nan, first_nan;
     const sonar_detection *hint; /* of another spectrum */
     size_t hints;
-    const sonar_last *last;
 } scene;
 
 static double az_grid[MOST_DIRECTIONS];
@@ -155,8 +154,7 @@ static sonar_detect_spec spec_of(scene *s) {
                                .pattern = shares,
                                .pattern_ctx = s,
                                .hint = s->hint,
-                               .hints = s->hints,
-                               .last = s->last};
+                               .hints = s->hints};
 }
 
 static size_t detect(scene *s, bool off_grid, sonar_detection *found) {
@@ -338,73 +336,6 @@ Test(detect, tops_are_those_of_a_dense_search_in_random_scenes, .timeout = 600) 
         compared += compare_with_dense_search(&s, d, &found);
     }
     cr_assert_gt(compared, 300, "%zu", compared);
-}
-
-/* Half the width at half power of one source: MVDR's, or a beam's. */
-static double half_width_deg(const scene *s, size_t i) {
-    const double top = s->adaptive ? s->power[i] + s->noise : s->power[i];
-    return dense_edge(s, s->az[i], 1, top / 2) - s->az[i];
-}
-
-/* What MVDR found in the window before saves half of the rounds where contacts have hardly moved,
- * costs at most one where they have, and changes no place and no level. */
-Test(detect, begins_where_a_contact_was_before, .timeout = 600) {
-    enum { MOVES = 6 };
-    static const size_t sensors[] = {8, 24, 61, 128, 400};
-    static const double moved_half_widths[MOVES] = {0, 0.1, -0.3, 0.8, -3, 20};
-    random_state = 26;
-    size_t compared = 0, rounds[MOVES] = {0}, plain_rounds[MOVES] = {0};
-    for (int trial = 0; trial < 40 * MOVES; trial++) {
-        sonar_detection found[16], d[16];
-        sonar_last last = {0};
-        size_t count, plain_count;
-        scene s = trial % 4 == 3 ? make_ring(sensors[trial % 5], 2 * sensors[trial % 5] + 40)
-                                 : make_cone(sensors[trial % 5]);
-        s.adaptive = true;
-        add_random_sources(&s);
-        compare_with_dense_search(&s, found, &count);
-        sonar_last_keep(&last, &s.scan, found, count);
-        const int move = trial % MOVES;
-        for (size_t i = 0; i < s.sources; i++)
-            s.az[i] += moved_half_widths[move] * half_width_deg(&s, i);
-        s.calls = 0;
-        compare_with_dense_search(&s, found, &plain_count);
-        const size_t plain_calls = s.calls;
-        s.last = &last;
-        s.calls = 0;
-        compared += compare_with_dense_search(&s, d, &count);
-        cr_assert_eq(count, plain_count);
-        cr_assert_leq(s.calls, plain_calls + 1, "%zu instead of %zu", s.calls, plain_calls);
-        rounds[move] += s.calls;
-        plain_rounds[move] += plain_calls;
-    }
-    cr_assert_gt(compared, 400, "%zu", compared);
-    for (int move = 0; move < 4; move++) /* a half and none at all; beyond, see above */
-        cr_expect_leq(move < 2 ? 7 * rounds[move] : rounds[move],
-                      move < 2 ? 4 * plain_rounds[move] : plain_rounds[move],
-                      "%g: %zu instead of %zu", moved_half_widths[move], rounds[move],
-                      plain_rounds[move]);
-}
-
-/* A contact that moves evenly is expected where it will be. */
-Test(detect, a_contact_is_moved_on_as_it_moved) {
-    scene s = make_cone(64), ring = make_ring(64, 200);
-    sonar_last last = {0};
-    sonar_detection d[2] = {{.az_deg = 60}, {.az_deg = 120}};
-    sonar_last_keep(&last, &s.scan, d, 2);
-    cr_expect(last.count == 2 && last.detection[0].az_deg == 60);
-    d[0].az_deg = 120.25, d[1].az_deg = 59.5;
-    sonar_last_keep(&last, &s.scan, d, 2);
-    cr_expect_float_eq(last.detection[0].az_deg, 120.5, 1e-9);
-    cr_expect_float_eq(last.detection[1].az_deg, 59, 1e-9);
-    d[0].az_deg = 90; /* another one */
-    sonar_last_keep(&last, &s.scan, d, 1);
-    cr_expect(last.count == 1 && last.detection[0].az_deg == 90);
-    d[0].az_deg = 359.9;
-    sonar_last_keep(&last, &ring.scan, d, 1);
-    d[0].az_deg = 0.2;
-    sonar_last_keep(&last, &ring.scan, d, 1);
-    cr_expect_float_eq(last.detection[0].az_deg, 0.5, 1e-9);
 }
 
 /* The cells of known tops need no search; the same values come out. */

@@ -50,15 +50,6 @@ typedef struct sonar_split sonar_split;
 sonar_code sonar_split_create(const sonar_scan *scan, sonar_split **split, sonar_error *err);
 void sonar_split_destroy(sonar_split *split); /* NULL is allowed */
 
-/* A spectrum's contacts, moved on as far as they moved in the window before. Zeros: none. */
-typedef struct sonar_last {
-    sonar_detection detection[SONAR_DETECTIONS_MOST];
-    double az_deg[SONAR_DETECTIONS_MOST]; /* where they were */
-    size_t count;
-} sonar_last;
-void sonar_last_keep(sonar_last *last, const sonar_scan *scan, const sonar_detection *detection,
-                     size_t count);
-
 typedef struct sonar_detect_spec {
     const sonar_scan *scan;    /* borrowed; az_deg ascending */
     const sonar_split *split;  /* borrowed; of the scan */
@@ -78,9 +69,6 @@ typedef struct sonar_detect_spec {
      * is begun where the power exceeds the grid's by 1 dB. */
     const sonar_detection *hint;
     size_t hints;
-    /* This spectrum's contacts in the window before, borrowed, or NULL: where the grid does not
-     * contradict, a top is first searched there, which saves a round of powers. */
-    const sonar_last *last;
 } sonar_detect_spec;
 
 /* The reach of a bin that is steered `offset` bins beside its centre. The bins next to it are

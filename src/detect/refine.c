@@ -19,9 +19,6 @@ enum { WINGS = 2 };
 static const double wings[WINGS] = {0.86, 1.14}, predicted_by_beam = 1.25;
 _Static_assert(RETRY_POINTS + 2 * WINGS <= SONAR_TASK_POINTS, "a round takes no more");
 static const double flat_beams = 0.05; /* upper limit for broad, uneven peaks */
-/* The bracket around a place of the window before reaches so far to either side. Its points are
- * near enough to each other for a top between any two of them to be flat. */
-static const double last_half_widths = 0.22;
 /* The grid's three points predict a top if they are not farther apart than this. */
 static const double predicted_beams = 0.9;
 static const double spacing_beams =
@@ -180,32 +177,7 @@ static void begin_by_grid(const sonar_search *s, sonar_task *t) {
     predict_next(s, t, az, power);
 }
 
-/* Begins where the peak was in the window before, if the grid may have its top there. */
-static bool find_last(const sonar_search *s, sonar_task *t) {
-    double az[3], power[3], half_deg, at;
-    const sonar_last *from = s->spec->last;
-    const sonar_detection *last =
-        from ? find_between(s, &t->whole, from->detection, from->count, &at) : NULL;
-    if (!last || !(last->width_deg > 0) || !(last->top_deg > 0) || isfinite(last->range_m) ||
-        isfinite(t->peak->is.range_m))
-        return false;
-    const double beam_deg = beam_at(s, at);
-    if (grid_of(s, t, az, power)) {
-        const sonar_bracket may = predict_top(beam_deg, az, power, &half_deg);
-        if (at < may.low_deg || at > may.high_deg)
-            return false;
-        remember_neighbours(t, az, power);
-    }
-    t->wing_deg = last->width_deg / 2;
-    const double flat = fmin(last_half_widths * last->top_deg, flat_beams * beam_deg);
-    t->next = (sonar_bracket){.low_deg = at - flat, .high_deg = at + flat};
-    keep_within(&t->whole, &t->next);
-    t->points = PREDICTED_POINTS;
-    return true;
-}
-
-/* The first round is where the contact was before, at the place of another spectrum's contact, or
- * where the grid has the top. */
+/* The first round is at the place of another spectrum's contact, or where the grid has the top. */
 static bool begin_top(const sonar_search *s, sonar_task *t) {
     const size_t i = t->peak->index;
     t->samples = 0;
@@ -213,7 +185,7 @@ static bool begin_top(const sonar_search *s, sonar_task *t) {
     t->wing_deg = 0;
     t->centred = false;
     remember(t, s->scan->az_deg[i], s->power[i]);
-    t->hinted = find_last(s, t) || find_hint(s, t);
+    t->hinted = find_hint(s, t);
     if (!t->hinted)
         begin_by_grid(s, t);
     return true;
@@ -388,9 +360,6 @@ static bool take_top(const sonar_search *s, sonar_task *t) {
         return false;
     }
     set_top(s->scan, s->adaptive, is, &top);
-    is->top_deg = 0;
-    if (top.below && top.above && top.power[0] > 0 && top.power[2] > 0)
-        predict_top(beam_at(s, is->az_deg), top.az, top.power, &is->top_deg);
     if (*t->step == &sonar_step_top && t->peak->listed && is->power > 0 &&
         is->power < 0.99 * (double)grid) {
         /* the peak is narrower than the spacing of all points */

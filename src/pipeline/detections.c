@@ -72,14 +72,8 @@ static sonar_code detect_mvdr(sonar_pipeline *p, sonar_result *result, size_t *c
     spec.lambda_m = p->live->params->sound_speed_mps / p->live->plan->config->mvdr_band.high_hz;
     spec.hint = result->detection;
     spec.hints = result->detections;
-    if (result->restarted)
-        p->last.count = 0;
-    spec.last = &p->last;
-    const sonar_code code =
-        sonar_detect(&spec, SONAR_FROM_MVDR, result->surface[SONAR_MVDR_AZIMUTH].data, NULL,
-                     p->detect_scratch, power_at, &request, to, count, err);
-    sonar_last_keep(&p->last, spec.scan, to, *count);
-    return code;
+    return sonar_detect(&spec, SONAR_FROM_MVDR, result->surface[SONAR_MVDR_AZIMUTH].data, NULL,
+                        p->detect_scratch, power_at, &request, to, count, err);
 }
 
 sonar_code sonar_pipeline_raise(sonar_pipeline *p, sonar_result *result, sonar_error *err) {

@@ -294,7 +294,6 @@ struct sonar_pipeline {
     struct trip trip;         /* of the current window */
 
     float *detect_scratch;
-    sonar_last last;       /* the MVDR's */
     sonar_sides *sides[2]; /* of each sonar_detect_source's contacts */
     struct tracking tracking;
 

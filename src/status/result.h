@@ -222,7 +222,6 @@ typedef struct sonar_detection {
     double least_background; /* in any direction of the scan */
     double snr_db;           /* 10 log10(power / background) */
     sonar_peak_shape shape;
-    double top_deg; /* half width at half power, if it fell everywhere as at its top; 0: unknown */
     double sigma; /* standard deviation of the place by noise, of az_deg's cosine on a cone, else of
                      az_deg in radians; NaN: not known */
     double
