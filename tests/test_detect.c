@@ -2,7 +2,6 @@
 /* Detections compared with beam patterns in closed form, or with a dense search. */
 #include <criterion/criterion.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -286,9 +285,10 @@ static bool bracket_of(const scene *s, double az_deg, double *low, double *high)
 
 /* Compares place and level of every detection with a search between the neighbours of its grid
  * direction. If two tops lie there, either may be found, so these are skipped. */
-static size_t compare_with_dense_search(scene *s, sonar_detection d[16], size_t *found) {
+static size_t compare_with_dense_search(scene *s) {
+    sonar_detection d[16];
     fill(s);
-    const size_t count = *found = detect(s, true, d);
+    const size_t count = detect(s, true, d);
     size_t compared = 0;
     for (size_t i = 0; i < count; i++) {
         double low, high, power;
@@ -324,8 +324,7 @@ static void add_random_sources(scene *s) {
 Test(detect, tops_are_those_of_a_dense_search_in_random_scenes, .timeout = 600) {
     static const size_t sensors[] = {8, 24, 61, 128, 400};
     random_state = 22;
-    size_t compared = 0, found;
-    sonar_detection d[16];
+    size_t compared = 0;
     for (int trial = 0; trial < 200; trial++) {
         scene s = trial % 4 == 3 ? make_ring(sensors[trial % 5], 2 * sensors[trial % 5] + 40)
                                  : make_cone(sensors[trial % 5]);
@@ -333,35 +332,9 @@ Test(detect, tops_are_those_of_a_dense_search_in_random_scenes, .timeout = 600) 
             make_sector(&s, 2, 1.1, 160); /* coarser than most of the beams */
         s.adaptive = trial % 8 >= 4;
         add_random_sources(&s);
-        compared += compare_with_dense_search(&s, d, &found);
+        compared += compare_with_dense_search(&s);
     }
     cr_assert_gt(compared, 300, "%zu", compared);
-}
-
-/* The cells of known tops need no search; the same values come out. */
-Test(detect, known_tops_raise_their_cells_without_a_search) {
-    random_state = 27;
-    for (int trial = 0; trial < 30; trial++) {
-        static float raised[MOST_DIRECTIONS], again[MOST_DIRECTIONS];
-        scene s = make_cone(64);
-        s.adaptive = true;
-        add_random_sources(&s);
-        fill(&s);
-        sonar_detection d[16];
-        const size_t count = detect(&s, true, d), n = s.scan.count;
-        const sonar_detect_spec spec = spec_of(&s);
-        sonar_error err = {0};
-        memcpy(raised, spectrum, n * sizeof *raised);
-        memcpy(again, spectrum, n * sizeof *again);
-        cr_assert_eq(sonar_detect_raise(&spec, raised, NULL, 0, scratch, power_at, &s, &err),
-                     SONAR_OK);
-        s.points = 0;
-        cr_assert_eq(sonar_detect_raise(&spec, again, d, count, scratch, power_at, &s, &err),
-                     SONAR_OK);
-        cr_assert_lt(s.points, 17 * (10 - count), "%zu points beside %zu tops", s.points, count);
-        for (size_t i = 0; i < n; i++)
-            cr_assert_lt(level_error_db(again[i], raised[i]), 0.01);
-    }
 }
 
 /* A contact of the other spectrum saves the search through a coarse grid's cell; a wrong one costs

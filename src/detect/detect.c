@@ -241,30 +241,7 @@ static void judge_again(const sonar_search *s, sonar_local_maximum *peaks, size_
     }
 }
 
-static void raise_to(const sonar_scan *scan, float *power, double az_deg, double top) {
-    float *cell = &power[sonar_scan_nearest(scan, az_deg)];
-    *cell = fmaxf(*cell, (float)fmin(top, (double)FLT_MAX));
-}
-
-/* Takes away the candidates whose tops these contacts are: they lie no farther from them than the
- * neighbours. */
-static void take_away(const sonar_scan *scan, const sonar_detection *found, size_t count,
-                      float *candidate) {
-    for (size_t k = 0; k < count; k++) {
-        const ptrdiff_t cell = (ptrdiff_t)sonar_scan_nearest(scan, found[k].az_deg);
-        for (ptrdiff_t i = cell - 1; i <= cell + 1; i++) {
-            if (!sonar_scan_inside(scan, i - 1) || !sonar_scan_inside(scan, i + 1))
-                continue;
-            const double low = sonar_scan_az(scan, i - 1), high = sonar_scan_az(scan, i + 1);
-            if (2 * sonar_beams_apart(scan, sonar_scan_az(scan, i), found[k].az_deg) <
-                sonar_beams_apart(scan, low, high))
-                candidate[sonar_scan_index(scan, i)] = 0;
-        }
-    }
-}
-
-sonar_code sonar_detect_raise(const sonar_detect_spec *spec, float *power,
-                              const sonar_detection *found, size_t count, float *scratch,
+sonar_code sonar_detect_raise(const sonar_detect_spec *spec, float *power, float *scratch,
                               sonar_power_at power_at, void *ctx, sonar_error *err) {
     enum { MOST = 32 };
     const size_t n = spec->scan->count;
@@ -274,29 +251,27 @@ sonar_code sonar_detect_raise(const sonar_detect_spec *spec, float *power,
     const sonar_search s = {.spec = spec,
                             .scan = spec->scan,
                             .power = grid,
-                            .adaptive = true,
                             .power_at = power_at,
                             .ctx = ctx,
                             .err = err};
     sonar_detect_background(spec->split, power, background, grid);
     memcpy(grid, power, n * sizeof *grid);
     mark_maxima(&s, background, prominent, candidate);
-    take_away(spec->scan, found, count, candidate);
-    for (size_t k = 0; k < count; k++)
-        raise_to(spec->scan, power, found[k].az_deg, found[k].power);
     sonar_local_maximum peaks[MOST];
     sonar_task task[MOST];
-    size_t left = 0;
-    for (; left < MOST; left++) {
+    size_t found = 0;
+    for (; found < MOST; found++) {
         const size_t i = sonar_strongest(candidate, n);
         if (candidate[i] <= 0)
             break;
         candidate[i] = 0;
-        peaks[left] = (sonar_local_maximum){.index = i, .is.range_m = INFINITY, .listed = true};
+        peaks[found] = (sonar_local_maximum){.index = i, .is.range_m = INFINITY, .listed = true};
     }
-    const sonar_code code = sonar_refine_tops(&s, task, peaks, left);
-    for (size_t k = 0; k < left && code == SONAR_OK; k++)
-        raise_to(spec->scan, power, peaks[k].is.az_deg, peaks[k].is.power);
+    const sonar_code code = sonar_refine_tops(&s, task, peaks, found);
+    for (size_t k = 0; k < found && code == SONAR_OK; k++) {
+        const size_t cell = sonar_scan_nearest(spec->scan, peaks[k].is.az_deg);
+        power[cell] = fmaxf(power[cell], (float)fmin(peaks[k].is.power, (double)FLT_MAX));
+    }
     return code;
 }
 

@@ -146,10 +146,8 @@ sonar_code sonar_detect(const sonar_detect_spec *spec, sonar_detect_source sourc
 /* Raises a spectrum on a grid that is coarser than its peaks: sets power[i] to the largest power in
  * the cell of direction i. This is done around the 32 strongest of the grid's maxima that exceed
  * their background by 1 dB; elsewhere an MVDR spectrum varies no faster than a beam. Uses only
- * spec->scan and spec->split. found: this spectrum's contacts, whose tops are known. A spectrum
- * with a negative or non-finite value is unchanged. */
+ * spec->scan and spec->split. A spectrum with a negative or non-finite value is unchanged. */
 sonar_code sonar_detect_raise(const sonar_detect_spec *spec, float *power,
-                              const sonar_detection *found, size_t count,
                               float *scratch /* [3 * scan->count] */, sonar_power_at power_at,
                               void *ctx, sonar_error *err);
 

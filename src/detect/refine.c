@@ -5,18 +5,16 @@
 
 #include "core/core.h"
 
-/* A top between points that are not lower than this share of the highest is flat: 0.1 dB, within
- * which a parabola gives a beam's top to 0.001 dB, and 0.2 dB for the reciprocals of a needle. */
-static const double flat_beam = 0.977, flat_needle = 0.955;
+static const double flat_share = 0.977; /* 0.1 dB: within it a parabola gives the top to 0.001 dB */
 static const double narrowest_deg = 1e-5;
 
 /* Points of a bracket around a predicted top, of a bracket after a wrong prediction, and of a whole
  * bracket. */
 enum { ROUNDS = 9, PREDICTED_POINTS = 4, RETRY_POINTS = 8, MOST_POINTS = SONAR_TASK_POINTS };
-/* Points on either side of the half width at half power, as shares of it. The one that reciprocals
- * predict is 1.25 times that of a beam, and right for a narrow peak. */
+/* Points on either side at the predicted half width at half power: 0.8 times it for a beam, 1 time
+ * for a narrow peak. */
 enum { WINGS = 2 };
-static const double wings[WINGS] = {0.86, 1.14}, predicted_by_beam = 1.25;
+static const double beam_wings[WINGS] = {0.7, 0.9}, needle_wings[WINGS] = {0.85, 1.15};
 _Static_assert(RETRY_POINTS + 2 * WINGS <= SONAR_TASK_POINTS, "a round takes no more");
 static const double flat_beams = 0.05; /* upper limit for broad, uneven peaks */
 /* The grid's three points predict a top if they are not farther apart than this. */
@@ -92,13 +90,6 @@ static double beam_at(const sonar_search *s, double az_deg) {
     return fmax(beam, narrowest_deg);
 }
 
-static void predict_next(const sonar_search *s, sonar_task *t, const double az[3],
-                         const double power[3]) {
-    t->next = predict_top(beam_at(s, az[1]), az, power, &t->wing_deg);
-    t->wing_deg /= s->sidelobes ? predicted_by_beam : 1;
-    t->points = PREDICTED_POINTS;
-}
-
 /* ---- a top of the grid ----------------------------------------------------------------------- */
 
 static size_t points_of(const sonar_search *s, const sonar_bracket *b) {
@@ -108,31 +99,24 @@ static size_t points_of(const sonar_search *s, const sonar_bracket *b) {
     return (size_t)fmin(fmax(points, RETRY_POINTS), MOST_POINTS);
 }
 
-/* The first of some contacts that is between the ends of the bracket, and where it is there; NULL:
- * none. */
-static const sonar_detection *find_between(const sonar_search *s, const sonar_bracket *ends,
-                                           const sonar_detection *contact, size_t contacts,
-                                           double *az_deg) {
-    const double middle = (ends->low_deg + ends->high_deg) / 2;
-    for (size_t i = 0; i < contacts; i++) {
-        const double off = contact[i].az_deg - middle;
-        *az_deg = middle + (s->scan->cone ? off : remainder(off, 360.0));
-        if (*az_deg > ends->low_deg && *az_deg < ends->high_deg)
-            return &contact[i];
-    }
-    return NULL;
-}
-
 /* Begins at another spectrum's contact, if there is one between the ends of the bracket. */
 static bool find_hint(const sonar_search *s, sonar_task *t) {
-    double az;
-    if (!find_between(s, &t->whole, s->spec->hint, s->spec->hints, &az))
-        return false;
-    t->next = (sonar_bracket){.low_deg = sonar_beams_on(s->scan, az, -flat_beams),
-                              .high_deg = sonar_beams_on(s->scan, az, flat_beams)};
-    keep_within(&t->whole, &t->next);
-    t->points = RETRY_POINTS;
-    return true;
+    const sonar_bracket *whole = &t->whole;
+    const double middle = (whole->low_deg + whole->high_deg) / 2;
+    for (size_t i = 0; i < s->spec->hints; i++) {
+        const sonar_detection *hint = &s->spec->hint[i];
+        const double off =
+            s->scan->cone ? hint->az_deg - middle : remainder(hint->az_deg - middle, 360.0);
+        const double az = middle + off;
+        if (fabs(off) >= (whole->high_deg - whole->low_deg) / 2)
+            continue;
+        t->next = (sonar_bracket){.low_deg = sonar_beams_on(s->scan, az, -flat_beams),
+                                  .high_deg = sonar_beams_on(s->scan, az, flat_beams)};
+        keep_within(whole, &t->next);
+        t->points = RETRY_POINTS;
+        return true;
+    }
+    return false;
 }
 
 static void remember(sonar_task *t, double az_deg, float power) {
@@ -142,52 +126,34 @@ static void remember(sonar_task *t, double az_deg, float power) {
     }
 }
 
-/* The grid's three points around the peak, if they are near enough to predict its top. */
-static bool grid_of(const sonar_search *s, const sonar_task *t, double az[3], double power[3]) {
-    const ptrdiff_t i = (ptrdiff_t)t->peak->index;
-    if (!sonar_scan_inside(s->scan, i - 1) || !sonar_scan_inside(s->scan, i + 1) ||
-        t->whole.high_deg - t->whole.low_deg >
-            predicted_beams * beam_at(s, s->scan->az_deg[t->peak->index]))
-        return false;
-    for (ptrdiff_t k = 0; k < 3; k++) {
-        az[k] = sonar_scan_az(s->scan, i - 1 + k);
-        power[k] = (double)power_of(s, i - 1 + k);
-    }
-    return power[0] > 0 && power[2] > 0;
-}
-
-static void remember_neighbours(sonar_task *t, const double az[3], const double power[3]) {
-    remember(t, az[0], (float)power[0]);
-    remember(t, az[2], (float)power[2]);
-}
-
-/* At the top that the grid's own three points predict if they are near enough, otherwise in the
- * whole bracket. */
-static void begin_by_grid(const sonar_search *s, sonar_task *t) {
-    double az[3], power[3];
-    t->hinted = false;
-    t->centred = !grid_of(s, t, az, power);
-    if (t->centred) {
-        t->wing_deg = 0;
-        t->next = t->whole;
-        t->points = points_of(s, &t->whole);
-        return;
-    }
-    remember_neighbours(t, az, power);
-    predict_next(s, t, az, power);
-}
-
-/* The first round is at the place of another spectrum's contact, or where the grid has the top. */
+/* The first round is at the place of a known contact, or at the top that the grid's own three
+ * points predict if they are near enough. */
 static bool begin_top(const sonar_search *s, sonar_task *t) {
     const size_t i = t->peak->index;
+    const double az = s->scan->az_deg[i], beam_deg = beam_at(s, az);
     t->samples = 0;
-    t->whole = bracket_of(s, i);
+    t->whole = t->next = bracket_of(s, i);
+    t->points = points_of(s, &t->whole);
     t->wing_deg = 0;
     t->centred = false;
-    remember(t, s->scan->az_deg[i], s->power[i]);
+    remember(t, az, s->power[i]);
     t->hinted = find_hint(s, t);
-    if (!t->hinted)
-        begin_by_grid(s, t);
+    if (t->hinted)
+        return true;
+    const ptrdiff_t low = (ptrdiff_t)i - 1, high = (ptrdiff_t)i + 1;
+    if (!sonar_scan_inside(s->scan, low) || !sonar_scan_inside(s->scan, high) ||
+        t->whole.high_deg - t->whole.low_deg > predicted_beams * beam_deg ||
+        !(power_of(s, low) > 0) || !(power_of(s, high) > 0)) {
+        t->centred = true;
+        return true;
+    }
+    remember(t, sonar_scan_az(s->scan, low), power_of(s, low));
+    remember(t, sonar_scan_az(s->scan, high), power_of(s, high));
+    t->next = predict_top(
+        beam_deg, (const double[]){sonar_scan_az(s->scan, low), az, sonar_scan_az(s->scan, high)},
+        (const double[]){(double)power_of(s, low), (double)s->power[i], (double)power_of(s, high)},
+        &t->wing_deg);
+    t->points = PREDICTED_POINTS;
     return true;
 }
 
@@ -225,6 +191,7 @@ static void ask_top(const sonar_search *s, sonar_task *t) {
         t->az_deg[i] = point_at(s, t, i);
         t->range_m[i] = t->peak->is.range_m;
     }
+    const double *wings = s->sidelobes ? beam_wings : needle_wings;
     for (size_t i = 0; i < 2 * WINGS && t->wing_deg > 0; i++) {
         const double off_deg = (i % 2 ? 1 : -1) * wings[i / 2] * t->wing_deg;
         t->az_deg[t->n] = within_cone(s->scan, (low + high) / 2 + off_deg);
@@ -267,55 +234,35 @@ static summit summit_of(const sonar_task *t) {
     return top;
 }
 
-static bool is_flat(const sonar_search *s, const summit *top) {
-    const double least = (s->adaptive ? flat_needle : flat_beam) * top->power[1];
+static bool is_flat(const summit *top) {
+    const double least = flat_share * top->power[1];
     return (!top->below || top->power[0] > least) && (!top->above || top->power[2] > least);
-}
-
-/* The top of a beam is that of a parabola in dB; a needle's reciprocal varies no faster than a
- * beam, so that its parabola reaches farther. */
-static void find_vertex(const double x[3], const double power[3], bool needle, double *at,
-                        double *top) {
-    if (needle) {
-        const double low = 1 / power[1], a = x[0] - x[1], b = x[2] - x[1];
-        const sonar_bow bow = sonar_bow_through(a, 1 / power[0] - low, b, 1 / power[2] - low);
-        const double t = bow.bend > 0 ? fmin(fmax(-bow.slope / (2 * bow.bend), a), b) : 0;
-        const double lowest = low + (bow.bend * t + bow.slope) * t;
-        *at = x[1] + (lowest > 0 ? t : 0);
-        *top = lowest > 0 ? 1 / lowest : power[1];
-        return;
-    }
-    double top_db;
-    sonar_parabola(
-        x,
-        (const double[]){sonar_decibel(power[0]), sonar_decibel(power[1]), sonar_decibel(power[2])},
-        at, &top_db);
-    *top = pow(10.0, top_db / 10.0);
 }
 
 /* Sets the top by a parabola. On a cone the parabola is along the cosine, in which a beam is
  * symmetric near the axis. */
-static void set_top(const sonar_scan *scan, bool needle, sonar_detection *peak, const summit *top) {
-    double x[3], at;
+static void set_top(const sonar_scan *scan, sonar_detection *peak, const summit *top) {
+    double x[3], level_db[3], at, top_db;
     peak->az_deg = top->az[1];
     peak->power = top->power[1];
     if (!top->below || !top->above || !(top->power[1] > 0))
         return;
-    for (size_t i = 0; i < 3; i++)
+    for (size_t i = 0; i < 3; i++) {
         x[i] = scan->cone ? -cos(top->az[i] * SONAR_RADIANS) : top->az[i];
-    find_vertex(x, top->power, needle && top->power[0] > 0 && top->power[2] > 0, &at, &peak->power);
+        level_db[i] = sonar_decibel(top->power[i]);
+    }
+    sonar_parabola(x, level_db, &at, &top_db);
     at = fmin(fmax(at, x[0]), x[2]);
     peak->az_deg = scan->cone ? acos(fmin(fmax(-at, -1), 1)) / SONAR_RADIANS : at;
+    peak->power = pow(10.0, top_db / 10.0);
 }
 
-/* True if the highest sample is not between points of this round. */
-static bool is_beside(const sonar_task *t, const summit *top) {
-    double low = INFINITY, high = -INFINITY;
-    for (size_t i = 0; i < t->n; i++) {
-        low = fmin(low, t->az_deg[i]);
-        high = fmax(high, t->az_deg[i]);
-    }
-    return top->az[1] <= low || top->az[1] >= high;
+/* Searches the whole bracket of the grid, after another spectrum's contact was not this peak. */
+static void widen(const sonar_search *s, sonar_task *t) {
+    t->hinted = false;
+    t->centred = true;
+    t->next = t->whole;
+    t->points = points_of(s, &t->whole);
 }
 
 /* Chooses the next bracket if the summit is not known well enough. */
@@ -324,7 +271,8 @@ static void choose_next(const sonar_search *s, sonar_task *t, const summit *top)
     t->wing_deg = 0;
     t->centred = t->hinted = false;
     if (top->below && top->above && top->power[0] > 0 && top->power[2] > 0) {
-        predict_next(s, t, top->az, top->power);
+        t->next = predict_top(beam_at(s, top->az[1]), top->az, top->power, &t->wing_deg);
+        t->points = PREDICTED_POINTS;
     } else {
         t->next = (sonar_bracket){.low_deg = top->below ? top->az[0] : t->whole.low_deg,
                                   .high_deg = top->above ? top->az[2] : t->whole.high_deg};
@@ -336,9 +284,10 @@ static void choose_next(const sonar_search *s, sonar_task *t, const summit *top)
 static bool take_top(const sonar_search *s, sonar_task *t) {
     sonar_detection *is = &t->peak->is;
     const float grid = s->power[t->peak->index];
+    const sonar_bracket asked = t->next;
     if (!(t->power[sonar_strongest(t->power, t->n)] >
           0)) { /* the grid's power alone does not suffice */
-        begin_by_grid(s, t);
+        widen(s, t);
         is->power = 0;
         return t->rounds == ROUNDS;
     }
@@ -348,18 +297,18 @@ static bool take_top(const sonar_search *s, sonar_task *t) {
     const bool low_end = top.az[1] <= t->whole.low_deg, high_end = top.az[1] >= t->whole.high_deg;
     const bool enclosed = (top.below || low_end) && (top.above || high_end);
     const bool narrow = top.below && top.above && top.az[2] - top.az[0] < narrowest_deg;
-    if (t->hinted && is_beside(t, &top)) {
-        begin_by_grid(s, t);
+    if (t->hinted && (top.az[1] <= asked.low_deg || top.az[1] >= asked.high_deg)) {
+        widen(s, t);
         return false;
     }
     if ((low_end && t->whole.low_open) || (high_end && t->whole.high_open)) {
         t->peak->listed = false;
-    } else if (!(enclosed && is_flat(s, &top)) && !narrow && t->rounds < ROUNDS &&
+    } else if (!(enclosed && is_flat(&top)) && !narrow && t->rounds < ROUNDS &&
                t->samples < SONAR_TASK_SAMPLES) {
         choose_next(s, t, &top);
         return false;
     }
-    set_top(s->scan, s->adaptive, is, &top);
+    set_top(s->scan, is, &top);
     if (*t->step == &sonar_step_top && t->peak->listed && is->power > 0 &&
         is->power < 0.99 * (double)grid) {
         /* the peak is narrower than the spacing of all points */
@@ -389,7 +338,7 @@ static void interpolate(const sonar_search *s, sonar_local_maximum *peak) {
         top.az[i] = sonar_scan_az(s->scan, at - 1 + i);
         top.power[i] = (double)power_of(s, at - 1 + i);
     }
-    set_top(s->scan, false, &peak->is, &top);
+    set_top(s->scan, &peak->is, &top);
 }
 
 /* Range and direction are almost independent, so two alternations reach the maximum. */

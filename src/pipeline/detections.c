@@ -78,12 +78,8 @@ static sonar_code detect_mvdr(sonar_pipeline *p, sonar_result *result, size_t *c
 
 sonar_code sonar_pipeline_raise(sonar_pipeline *p, sonar_result *result, sonar_error *err) {
     struct beam_request request = adaptive_request(p);
-    const sonar_detection *found = result->detection;
-    size_t count = result->detections;
-    for (; count > 0 && found->source != SONAR_FROM_MVDR; count--)
-        found++;
     return sonar_detect_raise(&p->live->plan->mvdr_detect, result->surface[SONAR_MVDR_AZIMUTH].data,
-                              found, count, p->detect_scratch, power_at, &request, err);
+                              p->detect_scratch, power_at, &request, err);
 }
 
 /* Sets the bearings with the heading in the middle of the contact's samples; NaN: unknown. */

@@ -589,8 +589,7 @@ MVDR_CASE(tone_cells) {
     sonar_split *split;
     site_require(site, sonar_split_create(&scan, &split, NULL), NULL);
     const sonar_detect_spec spec = {.scan = &scan, .split = split, .most = 8};
-    site_expect(site, !sonar_detect_raise(&spec, power, NULL, 0, scratch, evaluate_at, &b, NULL),
-                "raise");
+    site_expect(site, !sonar_detect_raise(&spec, power, scratch, evaluate_at, &b, NULL), "raise");
     sonar_split_destroy(split);
     for (size_t t = 1; t + 1 < T; t++) {
         const bool top = highest[t] >= highest[t - 1] && highest[t] >= highest[t + 1];
