@@ -88,7 +88,7 @@ size_t sonar_text_uint(uint64_t value, char to[SONAR_NUMBER_CHARS]) {
     return (size_t)(print_decimal(to, value, 0) - to);
 }
 
-/* The same for values that are printed with an exponent. */
+/* Values below 1e-5 or from 1e15 on, by the C library; seldom. Returns the end of the text. */
 static char *print_far(char *to, double value) {
     int count = snprintf(to, SONAR_NUMBER_CHARS - 1, "%.15g", value);
     if (strtod(to, NULL) != value)
@@ -96,8 +96,9 @@ static char *print_far(char *to, double value) {
     return to + count;
 }
 
-/* 17 digits always read back as the value, and 15 are tried before. Numerator and denominator of
- * the quotient are exact, so that it is what reading the text gives (Clinger, PLDI 1990). */
+/* Returns the end of the text. 17 digits always read back as the value; 15 are tried before.
+ * Numerator and denominator of the quotient are exact, so that it is what reading the text gives
+ * (Clinger, PLDI 1990). */
 static char *print_positive(char *to, double value) {
     if (value == trunc(value) && value < 1e15)
         return print_decimal(to, (uint64_t)value, 0);
