@@ -13,6 +13,7 @@
 #include <zmq.h>
 
 #include "core/core.h"
+#include "digitiser.h"
 #include "ingest/ingest.h"
 #include "net/net.h"
 #include "output_scene.h"
@@ -76,6 +77,17 @@ static void await(bool closed, sonar_peer_counters (*count)(void)) {
     cr_assert_geq(count().reopened_memory, 1);
 }
 
+/* The endpoint is another program's for a second; the stage lives, and tells it. */
+static void take_for_a_second(sonar_peer_counters (*count)(void), bool (*alive)(void)) {
+    const int thief = close_and_take();
+    await(true, count);
+    sleep(1);
+    cr_expect(alive());
+    cr_expect_eq(count().closed, 1);
+    close(thief);
+    await(false, count);
+}
+
 /* ---- results --------------------------------------------------------------------------------- */
 
 static output_scene scene;
@@ -87,19 +99,17 @@ static sonar_peer_counters of_output(void) {
     return counters.peers;
 }
 
+static bool output_lives(void) {
+    return sonar_output_alive(output);
+}
+
 Test(reopen, results, .init = begin, .fini = end) {
     sonar_error err = {0};
     output_scene_make(&scene, context, endpoint);
     scene.spec.memory = memory;
     cr_assert_eq(sonar_output_create(&scene.spec, sonar_host_serial(), &output, &err), SONAR_OK);
     cr_assert_eq(sonar_output_start(output, &err), SONAR_OK, "%s", err.text);
-    const int thief = close_and_take();
-    await(true, of_output);
-    sleep(1);
-    cr_expect(sonar_output_alive(output));
-    cr_expect_eq(of_output().closed, 1);
-    close(thief);
-    await(false, of_output);
+    take_for_a_second(of_output, output_lives);
     void *reader = output_subscriber(context, endpoint, "cbf.azimuth");
     output_message message;
     cr_assert(output_wait_wanted(output, SONAR_WANT(SONAR_CBF_AZIMUTH)));
@@ -120,6 +130,10 @@ static sonar_peer_counters of_ingest(void) {
     sonar_ingest_counters counters;
     sonar_ingest_read_counters(ingest, &counters);
     return counters.peers;
+}
+
+static bool ingest_lives(void) {
+    return sonar_ingest_alive(ingest);
 }
 
 Test(reopen, samples, .init = begin, .fini = end) {
@@ -144,23 +158,13 @@ Test(reopen, samples, .init = begin, .fini = end) {
     sonar_error err = {0};
     cr_assert_eq(sonar_ingest_create(&spec, sonar_host_serial(), &ingest, &err), SONAR_OK);
     cr_assert_eq(sonar_ingest_start(ingest, &err), SONAR_OK, "%s", err.text);
-    const int thief = close_and_take();
-    await(true, of_ingest);
-    sleep(1);
-    cr_expect(sonar_ingest_alive(ingest));
-    cr_expect_eq(of_ingest().closed, 1);
-    close(thief);
-    await(false, of_ingest);
-    void *sender = zmq_socket(context, ZMQ_PUSH);
-    int wait_ms = PATIENCE_MS, none_ms = 0;
+    take_for_a_second(of_ingest, ingest_lives);
+    digitiser sender = digitiser_open(endpoint, 4, 0, 4, 10);
     sonar_ingest_counters counters = {0};
-    zmq_setsockopt(sender, ZMQ_SNDTIMEO, &wait_ms, sizeof wait_ms);
-    zmq_setsockopt(sender, ZMQ_LINGER, &none_ms, sizeof none_ms);
-    cr_assert_eq(zmq_connect(sender, endpoint), 0);
-    cr_assert_eq(zmq_send(sender, "no frame", 8, 0), 8);
+    digitiser_send(&sender, 1);
     for (int i = 0; i < PATIENCE_MS && counters.frames_received == 0; i++, usleep(1000))
         sonar_ingest_read_counters(ingest, &counters);
     cr_expect_eq(counters.frames_received, 1);
-    zmq_close(sender);
+    digitiser_close(&sender);
     sonar_ingest_destroy(ingest);
 }

@@ -70,14 +70,14 @@ const AHEAD_S = 1.5; // what would be later than this is skipped: sound would st
 export class Playout {
     stalls = 0; // number of times that sound had to wait for a message
     skips = 0; // and that messages were skipped, because sound was too late
-    private next: { sample: number; at_s: number } | null = null; // null: what comes begins a stream
+    private next: number | null = null; // the sample that belongs at end_s; null: what comes begins a stream
     private end_s = 0; // of what is to be played
 
     /** The time at which `count` samples from `sample` on are to begin; null: they are not played. */
     place(now_s: number, sample: number, count: number, fs_hz: number): number | null {
-        if (!this.next && this.end_s > now_s + DELAY_S) return null;
-        let at_s = this.next ? this.next.at_s + (sample - this.next.sample) / fs_hz : now_s + DELAY_S;
-        if (this.next && sample < this.next.sample) at_s = now_s + DELAY_S; // another stream
+        if (this.next === null && this.end_s > now_s + DELAY_S) return null;
+        let at_s = this.end_s + (sample - (this.next ?? sample)) / fs_hz;
+        if (this.next === null || sample < this.next) at_s = now_s + DELAY_S; // another stream
         else if (at_s < now_s) {
             this.stalls++;
             at_s = now_s + DELAY_S;
@@ -87,7 +87,7 @@ export class Playout {
             return null;
         }
         this.end_s = at_s + count / fs_hz;
-        this.next = { sample: sample + count, at_s: this.end_s };
+        this.next = sample + count;
         return at_s;
     }
 
