@@ -25,9 +25,10 @@ static void *zero_part(void *arg) {
 }
 
 static size_t zeroers_of(size_t bytes) {
-    const long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    const size_t most = processors > 1 ? (size_t)processors : 1;
-    return bytes < shared_bytes ? 1 : sonar_min_size(most, ZEROERS_MOST);
+    if (bytes < shared_bytes)
+        return 1;
+    const long processors = sysconf(_SC_NPROCESSORS_ONLN); /* opens a file */
+    return processors > 1 ? sonar_min_size((size_t)processors, ZEROERS_MOST) : 1;
 }
 
 /* Each thread clears a part that consists of whole huge pages. The calling thread clears the last
