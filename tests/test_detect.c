@@ -156,15 +156,26 @@ static sonar_detect_spec spec_of(scene *s) {
                                .hints = s->hints};
 }
 
-static size_t detect(scene *s, bool off_grid, sonar_detection *found) {
-    const sonar_detect_spec spec = spec_of(s);
+static size_t detect_by(const sonar_detect_spec *spec, scene *s, bool off_grid,
+                        sonar_detection *found) {
     sonar_error err = {0};
     size_t count = 99;
     const sonar_code code =
-        sonar_detect(&spec, s->adaptive ? SONAR_FROM_MVDR : SONAR_FROM_CBF, spectrum, NULL, scratch,
+        sonar_detect(spec, s->adaptive ? SONAR_FROM_MVDR : SONAR_FROM_CBF, spectrum, NULL, scratch,
                      off_grid ? power_at : NULL, s, found, &count, &err);
     cr_assert_eq(code, SONAR_OK, "%s", err.text);
     return count;
+}
+
+static size_t detect(scene *s, bool off_grid, sonar_detection *found) {
+    const sonar_detect_spec spec = spec_of(s);
+    return detect_by(&spec, s, off_grid, found);
+}
+
+static size_t detect_knowing(scene *s, const sonar_tops *tops, sonar_detection *found) {
+    sonar_detect_spec spec = spec_of(s);
+    spec.tops = tops;
+    return detect_by(&spec, s, true, found);
 }
 
 /* ---- oracles: dense search ------------------------------------------------------------------- */
@@ -337,6 +348,15 @@ Test(detect, tops_are_those_of_a_dense_search_in_random_scenes, .timeout = 600) 
     cr_assert_gt(compared, 300, "%zu", compared);
 }
 
+static bool are_same(const sonar_detection *a, const sonar_detection *b, size_t n) {
+    bool same = true;
+    for (size_t i = 0; i < n; i++)
+        same = same && a[i].az_deg == b[i].az_deg && a[i].power == b[i].power &&
+               memcmp(&a[i].width_deg, &b[i].width_deg, sizeof a[i].width_deg) == 0 &&
+               memcmp(&a[i].shape, &b[i].shape, sizeof a[i].shape) == 0;
+    return same;
+}
+
 /* A contact of the other spectrum saves the search through a coarse grid's cell; a wrong one costs
  * only one round. */
 Test(detect, looks_first_where_another_spectrum_has_a_contact) {
@@ -365,6 +385,34 @@ Test(detect, looks_first_where_another_spectrum_has_a_contact) {
         cr_assert_lt(fabs(d[0].az_deg - without[0].az_deg), 1e-3 * s.scan.beam_width_deg);
         cr_assert_leq(s.calls, trial % 3 == 2 ? plain.calls + 2 : 3, "%zu calls", s.calls);
     }
+}
+
+/* Detections are the same bytes whichever tops of the spectrum are known, and those are not
+ * searched again. Contacts of another spectrum then matter only where the grid has no peak. */
+Test(detect, known_tops_change_no_detection) {
+    random_state = 25;
+    size_t found = 0;
+    for (int trial = 0; trial < 40; trial++) {
+        scene s = make_cone(trial % 2 ? 128 : 40);
+        s.adaptive = true;
+        add_random_sources(&s);
+        fill(&s);
+        sonar_tops none = {.count = 0}, tops;
+        sonar_detection without[16], d[16], hint = {.az_deg = s.az[0] + 0.01};
+        const size_t count = detect_knowing(&s, &none, without), calls = s.calls;
+        const sonar_detect_spec spec = spec_of(&s);
+        cr_assert_eq(sonar_detect_tops(&spec, spectrum, scratch, power_at, &s, &tops, NULL),
+                     SONAR_OK);
+        cr_assert_geq(tops.count, count);
+        s.hint = &hint;
+        s.hints = 1;
+        s.calls = 0;
+        cr_assert_eq(detect_knowing(&s, &tops, d), count);
+        cr_assert(are_same(d, without, count));
+        cr_assert(s.calls < calls || !calls, "%zu calls, %zu before", s.calls, calls);
+        found += count;
+    }
+    cr_assert_gt(found, 60, "%zu", found);
 }
 
 /* A narrow peak between two directions that do not show it: the other spectrum's contact does. */

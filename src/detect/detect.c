@@ -241,26 +241,37 @@ static void judge_again(const sonar_search *s, sonar_local_maximum *peaks, size_
     }
 }
 
-sonar_code sonar_detect_raise(const sonar_detect_spec *spec, float *power, float *scratch,
-                              sonar_power_at power_at, void *ctx, sonar_error *err) {
-    enum { MOST = 32 };
+static void keep_top(const sonar_local_maximum *peak, const sonar_task *t, sonar_top *top) {
+    top->index = peak->index;
+    top->az_deg = peak->is.az_deg;
+    top->power = peak->is.power;
+    top->inside = peak->listed;
+    top->samples = t->samples;
+    memcpy(top->sample_deg, t->sample_deg, t->samples * sizeof *t->sample_deg);
+    memcpy(top->sample_power, t->sample_power, t->samples * sizeof *t->sample_power);
+}
+
+sonar_code sonar_detect_tops(const sonar_detect_spec *spec, const float *power, float *scratch,
+                             sonar_power_at power_at, void *ctx, sonar_tops *tops,
+                             sonar_error *err) {
     const size_t n = spec->scan->count;
-    float *background = scratch, *grid = scratch + n, *candidate = scratch + 2 * n;
+    float *background = scratch, *candidate = scratch + n;
+    tops->count = 0;
     if (n < 3 || !believable(power, n))
         return SONAR_OK;
-    const sonar_search s = {.spec = spec,
+    const sonar_detect_spec grid = {.scan = spec->scan, .split = spec->split};
+    const sonar_search s = {.spec = &grid,
                             .scan = spec->scan,
-                            .power = grid,
+                            .power = power,
                             .power_at = power_at,
                             .ctx = ctx,
                             .err = err};
-    sonar_detect_background(spec->split, power, background, grid);
-    memcpy(grid, power, n * sizeof *grid);
+    sonar_detect_background(spec->split, power, background, scratch + 2 * n);
     mark_maxima(&s, background, prominent, candidate);
-    sonar_local_maximum peaks[MOST];
-    sonar_task task[MOST];
+    sonar_local_maximum peaks[SONAR_TOPS_MOST];
+    sonar_task task[SONAR_TOPS_MOST];
     size_t found = 0;
-    for (; found < MOST; found++) {
+    for (; found < SONAR_TOPS_MOST; found++) {
         const size_t i = sonar_strongest(candidate, n);
         if (candidate[i] <= 0)
             break;
@@ -268,11 +279,16 @@ sonar_code sonar_detect_raise(const sonar_detect_spec *spec, float *power, float
         peaks[found] = (sonar_local_maximum){.index = i, .is.range_m = INFINITY, .listed = true};
     }
     const sonar_code code = sonar_refine_tops(&s, task, peaks, found);
-    for (size_t k = 0; k < found && code == SONAR_OK; k++) {
-        const size_t cell = sonar_scan_nearest(spec->scan, peaks[k].is.az_deg);
-        power[cell] = fmaxf(power[cell], (float)fmin(peaks[k].is.power, (double)FLT_MAX));
-    }
+    for (; tops->count < found && !code; tops->count++)
+        keep_top(&peaks[tops->count], &task[tops->count], &tops->top[tops->count]);
     return code;
+}
+
+void sonar_detect_raise(const sonar_scan *scan, const sonar_tops *tops, float *power) {
+    for (size_t k = 0; k < tops->count; k++) {
+        const size_t cell = sonar_scan_nearest(scan, tops->top[k].az_deg);
+        power[cell] = fmaxf(power[cell], (float)fmin(tops->top[k].power, (double)FLT_MAX));
+    }
 }
 
 double sonar_detect_tone_reach(double bin, double offset) {

@@ -50,6 +50,24 @@ typedef struct sonar_split sonar_split;
 sonar_code sonar_split_create(const sonar_scan *scan, sonar_split **split, sonar_error *err);
 void sonar_split_destroy(sonar_split *split); /* NULL is allowed */
 
+/* Tops of a spectrum of the MVDR between the grid's directions, with all powers that the search
+ * asked for. */
+enum { SONAR_TOPS_MOST = 32, SONAR_TOP_SAMPLES = 96 };
+
+typedef struct sonar_top {
+    size_t index; /* direction of the grid's maximum */
+    double az_deg, power;
+    bool inside; /* false: the power still rises at the end of the scan */
+    size_t samples;
+    double sample_deg[SONAR_TOP_SAMPLES];
+    float sample_power[SONAR_TOP_SAMPLES];
+} sonar_top;
+
+typedef struct sonar_tops {
+    size_t count;
+    sonar_top top[SONAR_TOPS_MOST];
+} sonar_tops;
+
 typedef struct sonar_detect_spec {
     const sonar_scan *scan;    /* borrowed; az_deg ascending */
     const sonar_split *split;  /* borrowed; of the scan */
@@ -65,10 +83,13 @@ typedef struct sonar_detect_spec {
     double lambda_m;         /* MVDR: wavelength at the band's top; set together with spread_m2 */
     double aperture_m;       /* largest extent D; used with a near field */
     /* Contacts of the same array in another spectrum, strongest first, borrowed. A top between two
-     * directions is first searched at such a contact. If the grid has no peak there, a peak of MVDR
-     * is begun where the power exceeds the grid's by 1 dB. */
+     * directions is first searched at such a contact, unless `tops` is given. If the grid has no
+     * peak there, a peak of MVDR is begun where the power exceeds the grid's by 1 dB. */
     const sonar_detection *hint;
     size_t hints;
+    /* Tops of the same spectrum, borrowed; they are not searched again, and others as they were,
+     * without hints: detections do not depend on which of them are known. NULL: with hints. */
+    const sonar_tops *tops;
 } sonar_detect_spec;
 
 /* The reach of a bin that is steered `offset` bins beside its centre. The bins next to it are
@@ -143,13 +164,17 @@ sonar_code sonar_detect(const sonar_detect_spec *spec, sonar_detect_source sourc
                         float *scratch /* [4 * scan->count] */, sonar_power_at power_at, void *ctx,
                         sonar_detection *detections, size_t *count, sonar_error *err);
 
+/* Searches the tops of the strongest of the grid's maxima that exceed their background by 1 dB, as
+ * sonar_detect does. Uses only spec->scan and spec->split. A spectrum with a negative or non-finite
+ * value has none. Errors: those of power_at, without tops. */
+sonar_code sonar_detect_tops(const sonar_detect_spec *spec, const float *power,
+                             float *scratch /* [3 * scan->count] */, sonar_power_at power_at,
+                             void *ctx, sonar_tops *tops, sonar_error *err);
+
 /* Raises a spectrum on a grid that is coarser than its peaks: sets power[i] to the largest power in
- * the cell of direction i. This is done around the 32 strongest of the grid's maxima that exceed
- * their background by 1 dB; elsewhere an MVDR spectrum varies no faster than a beam. Uses only
- * spec->scan and spec->split. A spectrum with a negative or non-finite value is unchanged. */
-sonar_code sonar_detect_raise(const sonar_detect_spec *spec, float *power,
-                              float *scratch /* [3 * scan->count] */, sonar_power_at power_at,
-                              void *ctx, sonar_error *err);
+ * the cell of direction i. This is done at its tops; elsewhere an MVDR spectrum varies no faster
+ * than a beam. */
+void sonar_detect_raise(const sonar_scan *scan, const sonar_tops *tops, float *power);
 
 /*
  * Bearing of a scan angle, 0 <= bearing < 360: true if the heading is known, else in the array

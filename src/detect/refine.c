@@ -5,6 +5,8 @@
 
 #include "core/core.h"
 
+#include <string.h>
+
 static const double flat_share = 0.977; /* 0.1 dB: within it a parabola gives the top to 0.001 dB */
 static const double narrowest_deg = 1e-5;
 
@@ -99,9 +101,17 @@ static size_t points_of(const sonar_search *s, const sonar_bracket *b) {
     return (size_t)fmin(fmax(points, RETRY_POINTS), MOST_POINTS);
 }
 
+/* True if a direction beside it is stronger: the peak was begun at another spectrum's contact. */
+static bool is_shoulder(const sonar_search *s, ptrdiff_t i) {
+    return (sonar_scan_inside(s->scan, i - 1) && power_of(s, i - 1) > power_of(s, i)) ||
+           (sonar_scan_inside(s->scan, i + 1) && power_of(s, i + 1) > power_of(s, i));
+}
+
 /* Begins at another spectrum's contact, if there is one between the ends of the bracket. */
 static bool find_hint(const sonar_search *s, sonar_task *t) {
     const sonar_bracket *whole = &t->whole;
+    if (s->spec->tops && !is_shoulder(s, (ptrdiff_t)t->peak->index))
+        return false;
     const double middle = (whole->low_deg + whole->high_deg) / 2;
     for (size_t i = 0; i < s->spec->hints; i++) {
         const sonar_detection *hint = &s->spec->hint[i];
@@ -120,7 +130,7 @@ static bool find_hint(const sonar_search *s, sonar_task *t) {
 }
 
 static void remember(sonar_task *t, double az_deg, float power) {
-    if (t->samples < SONAR_TASK_SAMPLES) {
+    if (t->samples < SONAR_TOP_SAMPLES) {
         t->sample_deg[t->samples] = az_deg;
         t->sample_power[t->samples++] = power;
     }
@@ -304,7 +314,7 @@ static bool take_top(const sonar_search *s, sonar_task *t) {
     if ((low_end && t->whole.low_open) || (high_end && t->whole.high_open)) {
         t->peak->listed = false;
     } else if (!(enclosed && is_flat(&top)) && !narrow && t->rounds < ROUNDS &&
-               t->samples < SONAR_TASK_SAMPLES) {
+               t->samples < SONAR_TOP_SAMPLES) {
         choose_next(s, t, &top);
         return false;
     }
@@ -342,10 +352,29 @@ static void interpolate(const sonar_search *s, sonar_local_maximum *peak) {
 }
 
 /* Range and direction are almost independent, so two alternations reach the maximum. */
+static const sonar_step *const no_steps[] = {NULL};
 static const sonar_step *const far_steps[] = {&sonar_step_top, NULL};
 static const sonar_step *const near_steps[] = {&sonar_step_top,   &sonar_step_range,
                                                &sonar_step_again, &sonar_step_range,
                                                &sonar_step_again, NULL};
+
+/* Takes a top that is known. */
+static bool recall(const sonar_search *s, sonar_task *t) {
+    const sonar_tops *tops = s->spec->tops;
+    for (size_t i = 0; tops && i < tops->count; i++) {
+        const sonar_top *top = &tops->top[i];
+        if (top->index != t->peak->index)
+            continue;
+        t->peak->is.az_deg = top->az_deg;
+        t->peak->is.power = top->power;
+        t->peak->listed = top->inside;
+        t->samples = top->samples;
+        memcpy(t->sample_deg, top->sample_deg, top->samples * sizeof *top->sample_deg);
+        memcpy(t->sample_power, top->sample_power, top->samples * sizeof *top->sample_power);
+        return true;
+    }
+    return false;
+}
 
 sonar_code sonar_refine_tops(const sonar_search *s, sonar_task *task, sonar_local_maximum *peaks,
                              size_t n) {
@@ -354,9 +383,10 @@ sonar_code sonar_refine_tops(const sonar_search *s, sonar_task *task, sonar_loca
         if (!peaks[k].listed)
             continue;
         peaks[k].task = tasks;
-        task[tasks].samples = 0;
-        task[tasks].peak = &peaks[k];
-        task[tasks++].step = isfinite(peaks[k].is.range_m) ? near_steps : far_steps;
+        sonar_task *t = &task[tasks++];
+        t->samples = 0;
+        t->peak = &peaks[k];
+        t->step = recall(s, t) ? no_steps : isfinite(peaks[k].is.range_m) ? near_steps : far_steps;
         if (!s->power_at)
             interpolate(s, &peaks[k]);
     }

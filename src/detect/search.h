@@ -95,8 +95,8 @@ double sonar_leak_share(const sonar_search *s, const sonar_local_maximum *from,
 
 /* ---- rounds.c: the powers that peaks need ---------------------------------------------------- */
 
-/* Points that one peak needs in a round, and points that it remembers. */
-enum { SONAR_TASK_POINTS = 16, SONAR_TASK_SAMPLES = 96 };
+/* Points that one peak needs in a round. */
+enum { SONAR_TASK_POINTS = 16 };
 
 /* A peak between two lower directions. An end is open where the scan ends, because the power may
  * still rise beyond it. */
@@ -123,8 +123,8 @@ typedef struct sonar_task {
     double az_deg[SONAR_TASK_POINTS], range_m[SONAR_TASK_POINTS];
     float power[SONAR_TASK_POINTS];
     size_t samples; /* all points of the last top */
-    double sample_deg[SONAR_TASK_SAMPLES];
-    float sample_power[SONAR_TASK_SAMPLES];
+    double sample_deg[SONAR_TOP_SAMPLES];
+    float sample_power[SONAR_TOP_SAMPLES];
     /* of the steps */
     sonar_bracket whole, next; /* a top */
     size_t points;             /* points of the next bracket */
@@ -161,8 +161,8 @@ extern const sonar_step sonar_step_range;
 /* Finds width_deg at the peak's own range, beginning with the points of its last top. */
 extern const sonar_step sonar_step_width;
 
-/* Moves the listed peaks to their tops; those with a range over both range and direction. task has
- * room for all listed peaks. */
+/* Moves the listed peaks to their tops, unless spec->tops has them; those with a range over both
+ * range and direction. task has room for all listed peaks. */
 sonar_code sonar_refine_tops(const sonar_search *s, sonar_task *task, sonar_local_maximum *peaks,
                              size_t n);
 /* Sets width_deg of the listed peaks. */

@@ -206,17 +206,20 @@ static sonar_code conclude(sonar_pipeline *p, uint32_t outputs, sonar_result *re
     finish_mvdr_facts(p, outputs, result);
     result->underflow = underflows(outputs, result);
     sonar_code code = SONAR_OK;
-    if (outputs & sonar_topics_by(SONAR_MADE_BY_DETECTOR))
+    p->tops.count = 0;
+    if (p->live->plan->config->mvdr_cell_maximum &&
+        result->present & SONAR_WANT(SONAR_MVDR_AZIMUTH))
+        code = sonar_pipeline_find_tops(p, result, err);
+    if (!code && outputs & sonar_topics_by(SONAR_MADE_BY_DETECTOR))
         code = sonar_pipeline_detect(p, result, err);
     if (!code && outputs & SONAR_WANT(SONAR_TRACKS))
         sonar_tracking_run(p, result);
     if (!code) {
         sonar_normalised_run(p, result);
         sonar_peaks_run(p, result);
+        sonar_detect_raise(&p->live->plan->config->mvdr_scan, &p->tops,
+                           result->surface[SONAR_MVDR_AZIMUTH].data);
     }
-    if (!code && p->live->plan->config->mvdr_cell_maximum &&
-        result->present & SONAR_WANT(SONAR_MVDR_AZIMUTH))
-        code = sonar_pipeline_raise(p, result, err);
     sonar_latency_add(p, SONAR_LATENCY_DETECT, began);
     sonar_latency_stage(p, SONAR_TIMED_DETECT, p->trip.part_ns[SONAR_LATENCY_DETECT]);
     return code;

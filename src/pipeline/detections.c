@@ -72,14 +72,16 @@ static sonar_code detect_mvdr(sonar_pipeline *p, sonar_result *result, size_t *c
     spec.lambda_m = p->live->params->sound_speed_mps / p->live->plan->config->mvdr_band.high_hz;
     spec.hint = result->detection;
     spec.hints = result->detections;
+    spec.tops = p->live->plan->config->mvdr_cell_maximum ? &p->tops : NULL;
     return sonar_detect(&spec, SONAR_FROM_MVDR, result->surface[SONAR_MVDR_AZIMUTH].data, NULL,
                         p->detect_scratch, power_at, &request, to, count, err);
 }
 
-sonar_code sonar_pipeline_raise(sonar_pipeline *p, sonar_result *result, sonar_error *err) {
+sonar_code sonar_pipeline_find_tops(sonar_pipeline *p, const sonar_result *result,
+                                    sonar_error *err) {
     struct beam_request request = adaptive_request(p);
-    return sonar_detect_raise(&p->live->plan->mvdr_detect, result->surface[SONAR_MVDR_AZIMUTH].data,
-                              p->detect_scratch, power_at, &request, err);
+    return sonar_detect_tops(&p->live->plan->mvdr_detect, result->surface[SONAR_MVDR_AZIMUTH].data,
+                             p->detect_scratch, power_at, &request, &p->tops, err);
 }
 
 /* Sets the bearings with the heading in the middle of the contact's samples; NaN: unknown. */

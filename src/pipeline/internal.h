@@ -294,6 +294,7 @@ struct sonar_pipeline {
     struct trip trip;         /* of the current window */
 
     float *detect_scratch;
+    sonar_tops tops;       /* of the window's mvdr.azimuth, if it is raised to them */
     sonar_sides *sides[2]; /* of each sonar_detect_source's contacts */
     struct tracking tracking;
 
@@ -536,6 +537,7 @@ void sonar_accuracy_tick(const sonar_pipeline *pipeline, sonar_status *status);
 sonar_code sonar_pipeline_detect_cbf(sonar_pipeline *pipeline, sonar_result *result,
                                      sonar_error *err);
 sonar_code sonar_pipeline_detect(sonar_pipeline *pipeline, sonar_result *result, sonar_error *err);
-/* detections.c: publishes the largest power of each cell around the peaks of mvdr.azimuth. */
-sonar_code sonar_pipeline_raise(sonar_pipeline *pipeline, sonar_result *result, sonar_error *err);
+/* detections.c: finds the tops between the directions of mvdr.azimuth, for the detections too. */
+sonar_code sonar_pipeline_find_tops(sonar_pipeline *pipeline, const sonar_result *result,
+                                    sonar_error *err);
 #endif

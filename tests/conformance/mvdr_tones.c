@@ -589,7 +589,10 @@ MVDR_CASE(tone_cells) {
     sonar_split *split;
     site_require(site, sonar_split_create(&scan, &split, NULL), NULL);
     const sonar_detect_spec spec = {.scan = &scan, .split = split, .most = 8};
-    site_expect(site, !sonar_detect_raise(&spec, power, scratch, evaluate_at, &b, NULL), "raise");
+    sonar_tops tops;
+    site_expect(site, !sonar_detect_tops(&spec, power, scratch, evaluate_at, &b, &tops, NULL),
+                "tops");
+    sonar_detect_raise(&scan, &tops, power);
     sonar_split_destroy(split);
     for (size_t t = 1; t + 1 < T; t++) {
         const bool top = highest[t] >= highest[t - 1] && highest[t] >= highest[t + 1];
