@@ -62,7 +62,8 @@ def read_line(line):
         word, _, rest = (rest[1:].partition('"')[0], "", rest[1:].partition('"')[2].lstrip()) if rest[0] == '"' else rest.partition(" ")
         words.append(word)
     kind, date, time_, host, symbology, position, bearing, mirror, frequency, range_, sensor, label = words
-    assert (kind, position, frequency, range_) == (";SENSOR2:", "NULL", "NULL", "NULL"), line
+    assert (kind, position, range_) == (";SENSOR2:", "NULL", "NULL"), line
+    assert frequency == "NULL" or float(frequency) > 0, line
     assert len(symbology) == 2 and symbology[0] == "@" and "A" <= symbology[1] <= "K", line
     when = datetime.datetime.strptime(date + time_, "%Y%m%d%H%M%S.%f")
     return when, host, float(bearing), None if mirror == "NULL" else float(mirror), sensor, label
@@ -179,7 +180,7 @@ def try_whole(folder):
     """The life of a track, letter by letter."""
     publisher, watch = joined(folder)
     publisher.window_of([track(7, state="tentative")], [row()])
-    publisher.window_of([track(7)], [row(range_m=300)])
+    publisher.window_of([track(7, tones_hz=[50.123, 700])], [row(range_m=300)])
     publisher.window_of([track(7, 103, contact=None)], [row()])
     publisher.window_of([track(7, 104, state="coasting")], [row(range_m=290)])
     publisher.window_of([track(7, 105, state="lost", contact=None)], [])
@@ -187,7 +188,7 @@ def try_whole(folder):
     assert got[0] == b"$SSTTM,07,0.1710,102.50,T,,,,,,N,track_7,Q,,120322.56,A*47\r\n", got[0]
     expect_sentences(got, sentence(7, 316.6, 102.5, "T", 7, "Q"), sentence(7, 300, 102.5, "T", 7, "T"),
                      sentence(7, 290, 104, "T", 7, "T"), sentence(7, 290, 104, "T", 7, "L"))
-    assert lines == [';SENSOR2: 20260131 120322.555 "a line" @H NULL 102.500 NULL NULL NULL track_7 7 // sigma 0.250 deg'], lines
+    assert lines == [';SENSOR2: 20260131 120322.555 "a line" @H NULL 102.500 NULL 50.12 NULL track_7 7 // sigma 0.250 deg'], lines
     when, host, deg, mirror, sensor, label = read_line(lines[0])
     assert abs((when - datetime.datetime(1970, 1, 1)).total_seconds() - UTC_NS / 1e9) <= 0.0005001 and host == "a line"
     assert (deg, mirror, sensor, label) == (102.5, None, "track_7", "7")

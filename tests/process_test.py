@@ -256,7 +256,8 @@ def check_cells(row, names, values):
     for member, column in names.items():
         value, cell = values[member], row[column]
         if value is None or isinstance(value, (str, list)):
-            assert cell == ("" if value is None else value if isinstance(value, str) else "+".join(value)), (column, cell, value)
+            words = value if isinstance(value, list) else [value or ""]
+            assert cell == "+".join(f"{word:.10g}" if isinstance(word, float) else word for word in words), (column, cell, value)
         else:
             assert abs(float(cell) - value) <= 1e-9 * abs(value), (column, cell, value)
 
@@ -271,7 +272,8 @@ def check_contacts(out, headers):
         check_cells(row, {name: name for name in detection if name in row}, detection)
 
 
-OF_TRACK = ("number", "state", "existence", "az_deg", "snr_db", "age_s", "unheard_s", "contact", "rests_on")
+OF_TRACK = ("number", "state", "existence", "az_deg", "snr_db", "age_s", "unheard_s", "contact", "rests_on",
+            "tones_hz")
 OF_BEARING = ("bearing_deg", "bearing_sigma_deg", "rate_deg_per_min", "rate_sigma_deg_per_min", "side", "probability")
 
 
@@ -281,7 +283,7 @@ def check_tracks(out, headers):
     rows = listed_rows(out, "tracks", wanted)
     columns = (out / "tracks.csv").read_text().splitlines()[0].split(",")
     assert set(columns) == {"utc", "window", "time_s", "bearing_reference", *OF_TRACK, *OF_BEARING,
-                            *(f"mirror_{name}" for name in OF_BEARING)} and len(columns) == 25, columns
+                            *(f"mirror_{name}" for name in OF_BEARING)} and len(columns) == 26, columns
     for row, (_, track) in zip(rows, wanted):
         check_cells(row, {name: name for name in OF_TRACK}, track)
         for place, before in enumerate(("", "mirror_")):
@@ -300,7 +302,8 @@ def check_debrief(lines, wanted):
         fields, comment = shlex.split(line.split(" // ")[0]), line.split(" // ")[1]
         assert comment == f"sigma {track['bearings'][0]['bearing_sigma_deg']:.3f} deg", (line, track)
         kind, date, time_, host, symbology, position, *bearings, frequency, range_, sensor, label = fields
-        assert (kind, position, frequency, range_) == (";SENSOR2:", "NULL", "NULL", "NULL") and len(bearings) == 2, line
+        assert (kind, position, range_) == (";SENSOR2:", "NULL", "NULL") and len(bearings) == 2, line
+        assert frequency == (f"{track['tones_hz'][0]:.2f}" if track["tones_hz"] else "NULL"), line
         assert host == header["array"].replace('"', "_") and sensor == f"track_{track['number']}" and label == str(track["number"]), line
         assert len(symbology) == 2 and symbology[0] == "@" and "A" <= symbology[1] <= "K", line
         text = f"{date[:4]}-{date[4:6]}-{date[6:]}T{time_[:2]}:{time_[2:4]}:{time_[4:]}"
@@ -328,11 +331,13 @@ def try_tracks(folder):
     dated = ("--utc", "2026-12-31T23:59:50Z")
     samples = sea(20)
     samples[10 * FS_HZ:11 * FS_HZ] = sea(1, 2, tone=0)
-    rows, lines = tracks_of(folder, "line", CONFIG.replace("test-line", "my line"), samples, *dated)
+    with_tones = CONFIG.replace("test-line", "my line").replace("threshold_db: 3", "threshold_db: 3, tones: true")
+    rows, lines = tracks_of(folder, "line", with_tones, samples, *dated)
     tone = [row for row in rows if abs(float(row["az_deg"]) - 60) < 8 and row["state"] == "confirmed"]
     assert len(tone) > 100 and len({row["number"] for row in tone}) == 1, "the number lasts"
     assert any(row["contact"] == "" for row in tone), "a window in which it was not heard"
     last = tone[-1]
+    assert abs(float(last["tones_hz"]) - 700) < 8 and " 70" in lines[-1].split(" // ")[0], (last, lines[-1])
     assert (last["side"], last["mirror_side"]) == ("starboard", "port"), last
     assert abs(float(last["bearing_deg"]) - 80) < 3 and abs(float(last["mirror_bearing_deg"]) - 320) < 3, last
     assert any(";SENSOR2: 20270101 0000" in line and '"my line"' in line for line in lines) and len(lines) > 100

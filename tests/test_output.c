@@ -431,7 +431,9 @@ static const sonar_track some_tracks[] = {
      .age_s = 60,
      .unheard_s = 20,
      .contact = SIZE_MAX,
-     .rests_on = 3},
+     .rests_on = 3,
+     .tones = 2,
+     .tone_hz = {50.5, 700}},
     {.number = 9, .bearings = 1, .bearing = {{.side = SONAR_SIDE_ALL}}, .contact = 2}};
 
 Test(output, tracks_are_in_the_header) {
@@ -449,12 +451,12 @@ Test(output, tracks_are_in_the_header) {
               "{\"bearing_deg\":300,\"bearing_sigma_deg\":0.5,\"rate_deg_per_min\":0.5,"
               "\"rate_sigma_deg_per_min\":0.125,\"correlation\":0.5,\"side\":\"starboard\","
               "\"probability\":0.25}],\"az_deg\":90,\"snr_db\":12,\"age_s\":60,\"unheard_s\":20,"
-              "\"contact\":null,\"rests_on\":[\"cbf\",\"mvdr\"]},"
+              "\"contact\":null,\"rests_on\":[\"cbf\",\"mvdr\"],\"tones_hz\":[50.5,700]},"
               "{\"number\":9,\"state\":\"tentative\",\"existence\":0,\"bearings\":["
               "{\"bearing_deg\":0,\"bearing_sigma_deg\":0,\"rate_deg_per_min\":0,"
               "\"rate_sigma_deg_per_min\":0,\"correlation\":0,\"side\":null,\"probability\":0}],"
               "\"az_deg\":0,\"snr_db\":0,\"age_s\":0,\"unheard_s\":0,\"contact\":2,"
-              "\"rests_on\":[]}]");
+              "\"rests_on\":[],\"tones_hz\":[]}]");
     cr_expect_null(cJSON_GetObjectItem(head, "detections"));
     cJSON_free(text);
     cJSON_Delete(head);
@@ -648,7 +650,9 @@ Test(output, detections_are_listed_with_their_units) {
                                              .range_unresolved = true,
                                              .image = true,
                                              .contact = 1,
-                                             .rests_on = 3};
+                                             .rests_on = 3,
+                                             .tones = 1,
+                                             .tone = {{50.5, 15}}};
     result->detection[1] = (sonar_detection){
         .mirror_deg = NAN, .bearing_sigma_deg = NAN, .range_m = NAN, .width_deg = 2, .power = 0};
     cJSON *head = header_of(SONAR_DETECTIONS, result);
@@ -671,6 +675,9 @@ Test(output, detections_are_listed_with_their_units) {
     cr_assert(cJSON_IsTrue(cJSON_GetObjectItem(first, "possible_image")));
     cr_assert(cJSON_IsFalse(cJSON_GetObjectItem(second, "possible_image")));
     cr_assert_eq(cJSON_GetObjectItem(first, "contact")->valuedouble, 1);
+    const cJSON *tone = cJSON_GetArrayItem(cJSON_GetObjectItem(first, "tones"), 0);
+    cr_assert_eq(cJSON_GetObjectItem(tone, "hz")->valuedouble, 50.5);
+    cr_assert_eq(cJSON_GetObjectItem(tone, "snr_db")->valuedouble, 15);
     const cJSON *sources = cJSON_GetObjectItem(first, "rests_on");
     cr_assert_eq(cJSON_GetArraySize(sources), 2);
     cr_assert_str_eq(cJSON_GetArrayItem(sources, 0)->valuestring, "cbf");

@@ -344,13 +344,22 @@ static void add_scores(score *score, const watch *w, const jpda *textbook, const
     jpda_score_add(&score->textbook, &w->sea, 2, at, at, owner[1]);
 }
 
+typedef struct crossing {
+    bool line;
+    double relative, common; /* beam widths a minute */
+    double tone_hz[2];
+} crossing;
+
 /* Two contacts whose bearings cross, on a line or a circle. The textbook's JPDA gets the same
  * plots, and the truth to begin with. */
-static void cross(bool line, double beams_per_min, uint64_t seed, score *score) {
+static void cross(const crossing *of, uint64_t seed, score *score) {
     watch w;
-    begin(&w, line, seed);
-    const double beam = w.sea.scan.beam_width_deg, relative_dps = beams_per_min * beam / 60;
-    const double common_dps = 0.5 * beam / 60 * sonar_random_symmetric(&seed);
+    begin(&w, of->line, seed);
+    const bool line = of->line;
+    const double beam = w.sea.scan.beam_width_deg, relative_dps = of->relative * beam / 60;
+    const double common_dps = of->common * beam / 60;
+    memcpy(w.sea.tone_hz, of->tone_hz, sizeof of->tone_hz);
+    w.sea.tone_shown = 0.8;
     const double meet_deg = line ? 60 + 60 * sonar_random_uniform(&seed) : 200;
     w.sea.sources = 2;
     jpda textbook = {.begun = false};
@@ -382,14 +391,84 @@ static void cross(bool line, double beams_per_min, uint64_t seed, score *score) 
 
 Test(tracks, crossings_keep_their_numbers, .timeout = 300) {
     score score = {0};
-    for (uint64_t i = 0; i < 60; i++)
-        cross(i % 2, i % 3 ? 0.2 : 0.5, 100 + i, &score);
+    for (uint64_t i = 0; i < 60; i++) {
+        uint64_t seed = 100 + i;
+        const crossing of = {.line = i % 2,
+                             .relative = i % 3 ? 0.2 : 0.5,
+                             .common = 0.5 * sonar_random_symmetric(&seed)};
+        cross(&of, 100 + i, &score);
+    }
     cr_log_info("kept %d of %d; mean GOSPA %.3f beams, %d switches; textbook %.3f, %d", score.kept,
                 score.runs, jpda_mean(&score.ours), score.ours.switches, jpda_mean(&score.textbook),
                 score.textbook.switches);
     cr_assert_geq(score.kept, 0.95 * score.runs, "%d", score.kept);
     cr_assert_leq(score.ours.switches, score.textbook.switches);
     cr_assert_lt(jpda_mean(&score.ours), jpda_mean(&score.textbook));
+}
+
+static int kept_with(double first_hz, double second_hz) {
+    score score = {0};
+    for (uint64_t i = 0; i < 30; i++) {
+        const crossing of = {
+            .relative = 0.2, .common = i % 2 ? 1 : -1, .tone_hz = {first_hz, second_hz}};
+        cross(&of, 200 + i, &score);
+    }
+    return score.kept;
+}
+
+/* A rate that is too large to be thought constant for ten minutes in one beam loses which is which;
+ * tones tell, if each has its own. */
+Test(tracks, tones_tell_apart_what_has_crossed, .timeout = 300) {
+    const int without = kept_with(0, 0), with = kept_with(87.5, 120), same = kept_with(120, 120);
+    cr_log_info("%d without tones, %d with, %d with the same tone", without, with, same);
+    cr_assert_lt(without, 20, "%d", without);
+    cr_assert_geq(with, 29, "%d", with);
+    cr_assert_lt(same, 20, "%d", same);
+}
+
+/* A tone of the own ship is in all contacts and in false ones: it begins and keeps nothing. */
+Test(tracks, a_tone_in_all_contacts_tells_nothing) {
+    watch w;
+    begin(&w, false, 31);
+    w.sea.false_plots = 0.5;
+    w.sea.sources = 2;
+    w.sea.tone_shown = 0.9;
+    w.sea.tone_hz[0] = w.sea.tone_hz[1] = w.sea.false_tone_hz = 50;
+    for (int i = 0; i < 1200; i++) {
+        w.sea.source[0] = (plots_source){60 + 0.01 * i, 10, 0.9};
+        w.sea.source[1] = (plots_source){200, 20, i < 900 ? 0.9 : 0};
+        step(&w);
+        cr_assert_leq(living(&w), 2, "window %d", i);
+    }
+    cr_assert_eq(living(&w), 1, "the second fell silent");
+    const sonar_track *t = nearest(&w, 72);
+    cr_assert(t);
+    cr_assert_eq(t->tones, 1);
+    cr_assert_float_eq(t->tone_hz[0], 50, 0.1);
+    end(&w);
+}
+
+/* Tones are learned in some ten windows, and forgotten when they are not shown any more. */
+Test(tracks, tones_come_and_go) {
+    watch w;
+    begin(&w, true, 32);
+    w.sea.sources = 1;
+    w.sea.source[0] = (plots_source){70, 10, 1};
+    w.sea.tone_shown = 1;
+    size_t learned = 0, forgotten = 0;
+    for (int i = 0; i < 300; i++) {
+        w.sea.tone_hz[0] = i < 150 ? 100 + 0.02 * i : 0; /* a slow drift */
+        step(&w);
+        const sonar_track *t = nearest(&w, 70);
+        if (t && t->tones && i < 150) {
+            learned++;
+            cr_assert_float_eq(t->tone_hz[0], w.sea.tone_hz[0], 0.6);
+        }
+        forgotten += t && !t->tones && i >= 150;
+    }
+    cr_assert(learned > 110 && learned < 140, "%zu", learned);
+    cr_assert(forgotten > 120 && forgotten < 145, "%zu", forgotten);
+    end(&w);
 }
 
 /* Two contacts 0.8 beam widths apart, which the CBF shows as one, drawn together, and MVDR as two;
@@ -463,8 +542,10 @@ Test(tracks, restart_keeps_numbers) {
     watch a, b;
     char text[SONAR_TRACKS_TEXT], again[SONAR_TRACKS_TEXT], spoilt[SONAR_TRACKS_TEXT];
     begin(&a, true, 14);
+    a.sea.tone_shown = 0.9;
     for (int i = 0; i < 300; i++) {
         a.sea.sources = 3;
+        a.sea.tone_hz[1] = 440;
         for (int k = 0; k < 3; k++)
             a.sea.source[k] = (plots_source){40 + 30 * k + 0.01 * i, 10, 0.7};
         a.sea.heading_deg = i > 250 ? i - 250 : 0; /* some sides are decided */
@@ -479,6 +560,7 @@ Test(tracks, restart_keeps_numbers) {
     a.sea.false_plots = b.sea.false_plots = 0; /* tentative tracks are not kept */
     step(&b);
     cr_assert_geq(living(&b), 3);
+    cr_assert_eq(nearest(&b, a.sea.source[1].bearing_deg)->tones, 1);
     for (int k = 0; k < 3; k++) {
         const double deg = a.sea.source[k].bearing_deg;
         cr_assert_eq(nearest(&b, deg)->number, nearest(&a, deg)->number);

@@ -4,6 +4,7 @@
 #include <cjson/cJSON.h>
 #include <criterion/criterion.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -228,6 +229,98 @@ Test(tracks_topic, side_lobes_are_no_contacts) {
         cr_assert_leq(count_in(r.list[i]), 1, "window %zu: %s", i, r.list[i]);
     cr_assert(number_at(r.list[r.windows - 1], 75) > 0);
     reader_free(&r);
+}
+
+/* ---- tones ----------------------------------------------------------------------------------- */
+
+typedef struct tones_reader {
+    size_t windows, others;
+    size_t right, wrong;        /* tones in detections: of their ship, and all others */
+    size_t tracks, track_tones; /* after 20 s, and those with just the tone of their ship */
+} tones_reader;
+
+static uint32_t wanted_tones(void *ctx) {
+    (void)ctx;
+    return SONAR_WANT(SONAR_TRACKS) | SONAR_WANT(SONAR_DETECTIONS);
+}
+
+static double tone_of(double az_deg) {
+    return fabs(az_deg - 70) < 2 ? 470 : fabs(az_deg - 118) < 2 ? 810 : NAN;
+}
+
+static void count_detected(tones_reader *r, const cJSON *row) {
+    const cJSON *tone;
+    cJSON_ArrayForEach(tone, cJSON_GetObjectItem(row, "tones")) {
+        const double off_hz = number_in(tone, "hz") - tone_of(number_in(row, "az_deg"));
+        if (fabs(off_hz) < 6 && number_in(tone, "snr_db") > 13)
+            r->right++;
+        else
+            r->wrong++;
+    }
+}
+
+static void count_tracked(tones_reader *r, const cJSON *row) {
+    const cJSON *list = cJSON_GetObjectItem(row, "tones_hz");
+    cr_assert(cJSON_IsArray(list));
+    if ((double)r->windows * 512 / 8000 < 20)
+        return;
+    r->tracks++;
+    r->track_tones +=
+        cJSON_GetArraySize(list) == 1 && fabs(cJSON_GetNumberValue(cJSON_GetArrayItem(list, 0)) -
+                                              tone_of(number_in(row, "az_deg"))) < 6;
+}
+
+static void take_tones(void *ctx, sonar_surface surface, const char *header, const void *data,
+                       size_t bytes) {
+    tones_reader *r = ctx;
+    (void)data, (void)bytes;
+    cJSON *head = cJSON_Parse(header);
+    const cJSON *row;
+    cJSON_ArrayForEach(row, cJSON_GetObjectItem(head, "detections")) count_detected(r, row);
+    cJSON_ArrayForEach(row, cJSON_GetObjectItem(head, "tracks")) count_tracked(r, row);
+    r->windows += surface == SONAR_DETECTIONS;
+    r->others += surface != SONAR_DETECTIONS && surface != SONAR_TRACKS;
+    cJSON_Delete(head);
+}
+
+/* Two ships with a tone each, 19 dB over their own noise in a bin. */
+/* Without cbf.lofar among the topics. */
+static tones_reader run_tones(const char *with, uint32_t frames) {
+    static float samples[CHANNELS * FRAME];
+    const char *end = strstr(text, "}\nruntime");
+    tones_reader r = {0};
+    const sonar_output_tap tap = {.ctx = &r, .wanted = wanted_tones, .take = take_tones};
+    char longer[sizeof text + 80];
+    snprintf(longer, sizeof longer, "%.*s, topics: [tracks, detections]%s", (int)(end - text), text,
+             end);
+    snprintf(longer + strlen(longer), 40, "detections: {tones: %s}\n", with);
+    const double rms = 1e-3 / pow(10, -170.0 / 20);
+    const sea_source source[] = {
+        {.az_deg = 70, .rms = rms, .low_hz = 320, .high_hz = 1080, .tones = 80},
+        {.az_deg = 118, .rms = rms, .low_hz = 320, .high_hz = 1080, .tones = 80},
+        {.az_deg = 70, .rms = 1.3 * rms, .low_hz = 470, .high_hz = 470, .tones = 1},
+        {.az_deg = 118, .rms = 1.3 * rms, .low_hz = 810, .high_hz = 810, .tones = 1}};
+    fed fed = fed_open("tones", longer, &tap);
+    sea sea = sea_open(fed.config, fed.params, source, 4, 1e-3);
+    for (uint32_t k = 0; k < frames; k++) {
+        sea_fill(&sea, (uint64_t)k * FRAME, FRAME, samples);
+        fed_samples(&fed, (uint64_t)k * FRAME, FRAME, CHANNELS, 0, samples);
+    }
+    sea_close(&sea);
+    fed_close(&fed);
+    cr_assert_eq(r.others, 0, "cbf.lofar is computed, but not published");
+    return r;
+}
+
+Test(tracks_topic, contacts_and_tracks_have_their_tones) {
+    const tones_reader r = run_tones("true", 750), off = run_tones("false", 60);
+    cr_assert_gt(r.windows, 300);
+    cr_assert_gt(r.right, 2 * r.windows, "%zu of %zu windows", r.right, r.windows);
+    cr_assert_lt(r.wrong, r.windows / 20, "%zu", r.wrong);
+    cr_assert_gt(r.tracks, 90);
+    cr_assert_geq(r.track_tones, r.tracks * 9 / 10, "%zu of %zu", r.track_tones, r.tracks);
+    cr_assert_eq(off.right + off.wrong, 0);
+    cr_assert_gt(off.windows, 20);
 }
 
 Test(tracks_topic, noise_has_no_tracks) {

@@ -135,6 +135,7 @@ typedef struct sonar_config {
     bool detect_enabled;
     double detect_threshold_db, detect_min_separation_deg, detect_range_margin_db;
     double detect_faint_db; /* tracks: the least level over the noise; 0: only of detections */
+    bool detect_tones;      /* detections and tracks need cbf.lofar */
     size_t detect_most;
 
     sonar_normalise_method normaliser; /* of both spectra */
@@ -314,6 +315,8 @@ void sonar_config_print(const sonar_config *config, FILE *to);
 /* Duration of the samples behind an adaptive spectrum; with forgetting, of the effective number of
  * snapshots. */
 double sonar_config_mvdr_seconds(const sonar_config *config);
+/* The topics, and those from which they are made. */
+uint32_t sonar_config_needed(const sonar_config *config, uint32_t topics);
 /* --check-config: resolved array, bins, angles, ranges, integration time, memory need. */
 void sonar_config_describe(const sonar_config *config, FILE *to);
 /* docs/configuration.md from the table. */

@@ -78,13 +78,19 @@ static double mvdr_bytes(const sonar_config *c) {
     return c->specs.mvdr_enabled ? sonar_mvdr_bytes(&c->specs.mvdr, c->threads) : 0;
 }
 
+uint32_t sonar_config_needed(const sonar_config *c, uint32_t topics) {
+    if (c->detect_tones && topics & sonar_topics_by(SONAR_MADE_BY_DETECTOR))
+        topics |= SONAR_WANT(SONAR_CBF_LOFAR);
+    return sonar_topics_needed(topics);
+}
+
 /* All spectra once, where the stages write. Each result holds the small surfaces, and the large
  * ones that may be subscribed to. */
 static double result_bytes(const sonar_config *c) {
     const uint32_t spectra =
         sonar_topics_by(SONAR_MADE_BY_CBF) | sonar_topics_by(SONAR_MADE_BY_MVDR);
     const uint32_t not_asked =
-        sonar_topics_each(SONAR_EACH_NAMED) & ~sonar_topics_needed(c->output_topics);
+        sonar_topics_each(SONAR_EACH_NAMED) & ~sonar_config_needed(c, c->output_topics);
     double made = 0, result = 0;
     for (int i = 0; i < SONAR_SURFACES; i++) {
         size_t shape[2];

@@ -475,6 +475,10 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                           .help = "Level over the noise around it from which a contact that stays "
                                   "begins a track, without being listed (docs/tracks.md). 0, or "
                                   "detections.threshold_db: only listed ones do."},
+    [OPT_DETECT_TONES] = {"detections.tones", AT(detect_tones), BOOLEAN, .fallback = "false",
+                          .help = "Find the tones of each contact in cbf.lofar, which is then "
+                                  "computed for detections and tracks, too. Tracks tell contacts "
+                                  "apart by them (docs/tracks.md)."},
     [OPT_DETECT_MOST] =
         {"detections.most", LIVE, AT(detect_most), INTEGER(1, SONAR_DETECTIONS_MOST),
          .fallback = "16",

@@ -112,6 +112,7 @@ typedef enum sonar_option_id {
     OPT_DETECT_SEPARATION,
     OPT_DETECT_MARGIN,
     OPT_DETECT_FAINT,
+    OPT_DETECT_TONES,
     OPT_DETECT_MOST,
     OPT_NORMALISER,
     OPT_BEAM_AZ,

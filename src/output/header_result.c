@@ -194,6 +194,12 @@ static void put_detection(const json *list, const sonar_detection *d) {
     put_bool(&item, "possible_image", d->image);
     put_uint(&item, "contact", d->contact);
     put_rests_on(&item, d->rests_on);
+    json tones = put_array(&item, "tones");
+    for (size_t i = 0; i < d->tones; i++) {
+        json tone = append_object(&tones);
+        put_number(&tone, "hz", d->tone[i].hz);
+        put_number(&tone, "snr_db", d->tone[i].snr_db);
+    }
 }
 
 static void put_detections(const json *root, const sonar_result *result) {
@@ -239,6 +245,9 @@ static void put_track(const json *list, const sonar_track *t) {
     else
         put_uint(&item, "contact", t->contact);
     put_rests_on(&item, t->rests_on);
+    json tones = put_array(&item, "tones_hz");
+    for (size_t i = 0; i < t->tones; i++)
+        append_number(&tones, t->tone_hz[i]);
 }
 
 static void put_tracks(const json *root, const sonar_result *result) {

@@ -147,7 +147,7 @@ uint32_t sonar_pipeline_needed(const sonar_config *c, uint32_t wanted) {
             made |= SONAR_WANT(i);
     if (c->beam_follows && wanted & made & SONAR_WANT(SONAR_BEAM_AUDIO))
         wanted |= SONAR_WANT(SONAR_TRACKS);
-    return sonar_topics_needed(wanted & made) & made;
+    return sonar_config_needed(c, wanted & made) & made;
 }
 
 /* True if some of the MVDR's samples are older than the shape by which they are steered. With
@@ -212,6 +212,8 @@ static sonar_code conclude(sonar_pipeline *p, uint32_t outputs, sonar_result *re
         code = sonar_pipeline_find_tops(p, result, err);
     if (!code && outputs & sonar_topics_by(SONAR_MADE_BY_DETECTOR))
         code = sonar_pipeline_detect(p, result, err);
+    if (!code && p->live->plan->tones && outputs & sonar_topics_by(SONAR_MADE_BY_DETECTOR))
+        sonar_pipeline_find_tones(p, result);
     if (!code && outputs & SONAR_WANT(SONAR_TRACKS))
         sonar_tracking_run(p, result);
     if (!code) {

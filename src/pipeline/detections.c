@@ -133,3 +133,28 @@ sonar_code sonar_pipeline_detect(sonar_pipeline *p, sonar_result *result, sonar_
     result->detections = code ? 0 : cbf + mvdr;
     return code;
 }
+
+/* ---- tones ----------------------------------------------------------------------------------- */
+
+static double bin_hz_of(const sonar_config *c) {
+    return c->fs_hz / (double)c->specs.cbf.length;
+}
+
+sonar_code sonar_tones_plan(const sonar_config *c, struct plan *plan, sonar_error *err) {
+    const sonar_cbf_spec *cbf = &c->specs.cbf;
+    if (!c->detect_tones || !c->detect_enabled)
+        return SONAR_OK;
+    const sonar_tones_spec spec = {.scan = &c->cbf_scan,
+                                   .top_hz = c->cbf_band.high_hz,
+                                   .first_bin = cbf->first_bin,
+                                   .bins = cbf->bins,
+                                   .bin_hz = bin_hz_of(c)};
+    const sonar_code code = sonar_tones_create(&spec, &plan->tones, err);
+    return code == SONAR_EINVAL ? SONAR_OK : code;
+}
+
+void sonar_pipeline_find_tones(sonar_pipeline *p, sonar_result *result) {
+    const float *surface = result->surface[SONAR_CBF_LOFAR].data;
+    if (surface)
+        sonar_tones_find(p->live->plan->tones, surface, result->detection, result->detections);
+}

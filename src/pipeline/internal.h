@@ -22,6 +22,7 @@
 #include "analysis/faint/faint.h"
 #include "analysis/normalise/normalise.h"
 #include "analysis/sped/sped.h"
+#include "analysis/tones/tones.h"
 #include "analysis/tracks/tracks.h"
 #include "elements/elements.h"
 #include "ingest/ingest.h"
@@ -87,6 +88,8 @@ struct plan {
      * output.topics, or the scan too short. */
     sonar_normalise *normalise[2];
     sonar_sped *sped; /* as those, of the CBF */
+    sonar_tones
+        *tones; /* NULL: not detections.tones, or there are too few bins; the data thread's */
     /* Contacts below the threshold; the data thread's. NULL: no tracks, or the scan too short. */
     struct faint_plan {
         sonar_normalise *normalise;
@@ -466,6 +469,9 @@ double sonar_cbf_averages(const struct plan *plan);
 /* sped.c: the same of the peaks of each bin. */
 sonar_code sonar_peaks_plan(const sonar_config *config, struct plan *plan, sonar_error *err);
 void sonar_peaks_run(sonar_pipeline *pipeline, sonar_result *result);
+/* detections.c: the tones of the window's contacts, in a plan that has them. Data thread. */
+sonar_code sonar_tones_plan(const sonar_config *config, struct plan *plan, sonar_error *err);
+void sonar_pipeline_find_tones(sonar_pipeline *pipeline, sonar_result *result);
 /* faint.c: contacts below the detector's threshold, for tracks. */
 sonar_code sonar_faint_plan(const sonar_config *config, struct plan *plan, sonar_error *err);
 void sonar_faint_release(struct plan *plan);

@@ -38,6 +38,7 @@ static void release_plan(struct plan *plan) {
         sonar_split_destroy(plan->split[i]);
     }
     sonar_sped_destroy(plan->sped);
+    sonar_tones_destroy(plan->tones);
     sonar_faint_release(plan);
     sonar_config_part_destroy(plan->part);
     sonar_config_destroy(plan->owned);
@@ -75,6 +76,8 @@ static sonar_code make_plan(const sonar_pipeline *p, const sonar_config *c, stru
         code = plan_detections(c, plan, err);
     if (!code)
         code = sonar_peaks_plan(c, plan, err);
+    if (!code)
+        code = sonar_tones_plan(c, plan, err);
     if (!code)
         code = sonar_faint_plan(c, plan, err);
     if (!code)

@@ -12,7 +12,7 @@
  * be. */
 static bool may_be_asked_for(const sonar_config *c, int surface) {
     return sonar_topic_table[surface].when != SONAR_EACH_NAMED ||
-           sonar_topics_needed(c->output_topics) & SONAR_WANT(surface);
+           sonar_config_needed(c, c->output_topics) & SONAR_WANT(surface);
 }
 
 /* Allocates the surfaces that may be wanted, in memory to which the backend at start copies. */

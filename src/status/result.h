@@ -209,6 +209,12 @@ typedef struct sonar_peak_shape {
     double depth; /* 1/A; NaN: not determined by the points */
 } sonar_peak_shape;
 
+/* A line in the spectrum of a contact. */
+typedef struct sonar_tone {
+    double hz, snr_db; /* snr_db: over the median of the bins around it */
+} sonar_tone;
+enum { SONAR_TONES_MOST = 8 };
+
 typedef struct sonar_detection {
     sonar_detect_source source;
     double az_deg;           /* as in the scan: array frame, or cone angle from the axis */
@@ -232,6 +238,8 @@ typedef struct sonar_detection {
     bool image;            /* it may be a side lobe or an image of a stronger contact close to it */
     size_t contact;        /* rows with the same number are one contact in this window */
     unsigned rests_on;     /* bits 1 << sonar_detect_source, one for each row of that contact */
+    size_t tones;          /* strongest first; 0 unless detections.tones */
+    sonar_tone tone[SONAR_TONES_MOST];
 } sonar_detection;
 
 /* ---- tracks ---------------------------------------------------------------------------------- */
@@ -269,6 +277,8 @@ typedef struct sonar_track {
     size_t contact;          /* its plot's contact in this window; SIZE_MAX: none */
     unsigned rests_on;       /* of the last plot, bits 1 << sonar_detect_source; or 1 <<
                                 SONAR_FROM_SPECTRUM: it has none, and is seen in the spectrum */
+    size_t tones;            /* that more than half of its plots show */
+    double tone_hz[SONAR_TONES_MOST];
 } sonar_track;
 
 /* ---- beams ----------------------------------------------------------------------------------- */

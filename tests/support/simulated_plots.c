@@ -49,6 +49,11 @@ static void add(simulated_plots *s, double place, double power) {
     d->bearing_sigma_deg = sigma / slope / radians;
 }
 
+static void show_tone(simulated_plots *s, double hz, sonar_detection *d) {
+    if (hz > 0 && sonar_random_uniform(&s->seed) < s->tone_shown)
+        d->tone[d->tones++] = (sonar_tone){hz + 0.1 * sonar_random_normal(&s->seed), 15};
+}
+
 void plots_list(simulated_plots *s) {
     const double beam = s->scan.beam_width_deg * radians;
     bool done[PLOTS_SOURCES_MOST] = {false};
@@ -59,16 +64,22 @@ void plots_list(simulated_plots *s) {
             continue;
         const double at = place_of(s, s->source[i].bearing_deg);
         double power = s->source[i].power, moment = 0;
+        const size_t first = s->detections;
+        bool within[PLOTS_SOURCES_MOST] = {false};
+        within[i] = true;
         for (size_t k = i + 1; k < s->sources; k++) {
             const double there = place_of(s, s->source[k].bearing_deg);
             if (done[k] || apart(s, at, there) > beam)
                 continue;
-            done[k] = true;
+            done[k] = within[k] = true;
             power += s->source[k].power;
             moment +=
                 s->source[k].power * (s->scan.cone ? there - at : remainder(there - at, 2 * M_PI));
         }
         add(s, at + moment / power, power);
+        for (size_t k = i; k < s->sources; k++)
+            if (within[k])
+                show_tone(s, s->tone_hz[k], &s->detection[first]);
     }
     double left = s->false_plots; /* at most one for each whole number, and one for the rest */
     for (; left > 0 && s->detections < SONAR_DETECTIONS_MOST; left--)
@@ -76,13 +87,14 @@ void plots_list(simulated_plots *s) {
             const double x = sonar_random_uniform(&s->seed);
             const double power = 4 - log(sonar_random_uniform(&s->seed));
             add(s, s->scan.cone ? 2 * x - 1 : 2 * M_PI * x, power);
+            show_tone(s, s->false_tone_hz, &s->detection[s->detections - 1]);
         }
 }
 
 sonar_tracks_window plots_window(simulated_plots *s) {
     s->scan.az_deg = s->az_deg; /* here, since they may be copied */
     sonar_tracks_window w = {
-        .since_s = s->step_s, .detection = s->detection, .detections = s->detections};
+        .since_s = s->step_s, .bin_hz = 1, .detection = s->detection, .detections = s->detections};
     w.of[SONAR_FROM_CBF] =
         (sonar_tracks_look){.scan = &s->scan, .heading_deg = s->heading_deg, .fresh = 1};
     return w;

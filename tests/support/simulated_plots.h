@@ -19,10 +19,13 @@ typedef struct simulated_plots {
     sonar_scan scan; /* of a line along azimuth 0, or of a circle; az_deg is set by plots_window */
     double az_deg[2];
     double heading_deg, step_s;
-    double sigma_beams; /* error of a place */
-    double false_plots; /* mean number in a window, anywhere in the scan */
+    double sigma_beams;   /* error of a place */
+    double false_plots;   /* mean number in a window, anywhere in the scan */
+    double false_tone_hz; /* of false plots; 0: none */
+    double tone_shown;    /* probability that a plot shows the tone of a source in it */
     size_t sources;
     plots_source source[PLOTS_SOURCES_MOST];
+    double tone_hz[PLOTS_SOURCES_MOST]; /* of each source; 0: none */
     sonar_detection detection[SONAR_DETECTIONS_MOST];
     size_t detections;
 } simulated_plots;

@@ -49,6 +49,7 @@ static bool has_line(const cJSON *header, int64_t middle_utc_ns, const cJSON *tr
 void debrief_put(FILE *to, const cJSON *header, int64_t middle_utc_ns, const cJSON *track) {
     const char *host = cJSON_GetStringValue(json_get(header, "array"));
     const cJSON *bearings = json_get(track, "bearings"), *first = cJSON_GetArrayItem(bearings, 0);
+    const cJSON *tone = cJSON_GetArrayItem(json_get(track, "tones_hz"), 0);
     const double number = json_finite(track, "number"),
                  sigma_deg = json_finite(first, "bearing_sigma_deg");
     if (!has_line(header, middle_utc_ns, track, number))
@@ -60,7 +61,11 @@ void debrief_put(FILE *to, const cJSON *header, int64_t middle_utc_ns, const cJS
     fprintf(to, " @%c NULL", 'A' + (int)fmod(number, 11)); /* solid, in one of 11 colours */
     put_bearing(to, first);
     put_bearing(to, cJSON_GetArrayItem(bearings, 1));
-    fprintf(to, " NULL NULL track_%.0f %.0f // sigma ", number, number);
+    if (cJSON_IsNumber(tone) && isfinite(tone->valuedouble))
+        fprintf(to, " %.2f", tone->valuedouble);
+    else
+        fputs(" NULL", to);
+    fprintf(to, " NULL track_%.0f %.0f // sigma ", number, number);
     if (isnan(sigma_deg))
         fputs("unknown\n", to);
     else

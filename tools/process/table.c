@@ -32,7 +32,8 @@ static const char *const track_column[] = {
     "probability",
     "mirror_bearing_deg", "mirror_bearing_sigma_deg", "mirror_rate_deg_per_min",
     "mirror_rate_sigma_deg_per_min", "mirror_side", "mirror_probability",
-    "az_deg", "snr_db", "age_s", "unheard_s", "contact", "rests_on", "bearing_reference", NULL};
+    "az_deg", "snr_db", "age_s", "unheard_s", "contact", "rests_on", "tones_hz",
+    "bearing_reference", NULL};
 /* clang-format on */
 
 typedef struct kind {

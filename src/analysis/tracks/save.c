@@ -30,7 +30,7 @@ static void put(struct writer *w, const char *format, ...) {
 
 size_t sonar_tracks_save(const sonar_tracks *s, char text[SONAR_TRACKS_TEXT]) {
     struct writer w = {.text = text};
-    put(&w, "tracks 1 %" PRIu64 " %d %a %a\n", s->numbers, s->is_true, s->heading_deg,
+    put(&w, "tracks 2 %" PRIu64 " %d %a %a\n", s->numbers, s->is_true, s->heading_deg,
         s->false_plots);
     for (size_t t = 0; t < s->count; t++) {
         const struct follow *f = &s->track[t];
@@ -44,6 +44,9 @@ size_t sonar_tracks_save(const sonar_tracks *s, char text[SONAR_TRACKS_TEXT]) {
             put(&w, " %a %a %a %a %a %a %a %a", f->side[i].weight, b->at_rad, b->rate_radps,
                 b->var_at, b->var_both, b->var_rate, b->misfit, b->agility);
         }
+        put(&w, " %zu", f->tones);
+        for (size_t i = 0; i < f->tones; i++)
+            put(&w, " %a %a", f->tone[i].hz, f->tone[i].shown);
         put(&w, "\n");
     }
     return w.bytes;
@@ -75,6 +78,8 @@ static bool is_track(const sonar_tracks *s, const struct follow *f) {
                 f->since_s < 1e12 && f->rests_on < 1u << (SONAR_FROM_SPECTRUM + 1);
     for (size_t i = 0; i < f->sides; i++)
         good = good && is_side(&f->side[i]);
+    for (size_t i = 0; i < f->tones; i++)
+        good = good && f->tone[i].hz >= 0 && f->tone[i].hz < 1e9 && is_share(f->tone[i].shown);
     return good;
 }
 
@@ -96,12 +101,18 @@ static bool read_track(const char **text, struct follow *f) {
             return false;
         *text += used;
     }
+    if (sscanf(*text, " %zu%n", &f->tones, &used) != 1 || f->tones > SONAR_TONES_MOST)
+        return false;
+    *text += used;
+    for (size_t i = 0; i < f->tones; i++, *text += used)
+        if (sscanf(*text, " %la %la%n", &f->tone[i].hz, &f->tone[i].shown, &used) != 2)
+            return false;
     return *(*text)++ == '\n';
 }
 
 static bool read_all(sonar_tracks *s, const char *text) {
     int is_true, used = 0;
-    if (sscanf(text, "tracks 1 %" SCNu64 " %d %la %la%n", &s->numbers, &is_true, &s->heading_deg,
+    if (sscanf(text, "tracks 2 %" SCNu64 " %d %la %la%n", &s->numbers, &is_true, &s->heading_deg,
                &s->false_plots, &used) != 4 ||
         text[used] != '\n' || !(fabs(s->heading_deg) <= 360) || !is_positive(s->false_plots))
         return false;

@@ -17,6 +17,11 @@ struct side {
     double weight;
 };
 
+/* A tone that a track has, and the probability that its next plot shows it. */
+struct known_tone {
+    double hz, shown;
+};
+
 struct follow {
     uint64_t number; /* 0: not shown yet */
     bool confirmed;  /* was confirmed at some time */
@@ -29,6 +34,8 @@ struct follow {
     double age_s, since_s;
     size_t contact;
     unsigned rests_on;
+    size_t tones;
+    struct known_tone tone[SONAR_TONES_MOST];
 };
 
 /* A plot: a contact of the window, with the row that is used for it. */
@@ -44,6 +51,7 @@ struct plot {
 struct sonar_tracks {
     uint64_t numbers;   /* numbers given so far */
     double false_plots; /* expected in a window */
+    double bin_hz;      /* of the present window */
     bool is_true;
     double heading_deg; /* last known */
     size_t count;
@@ -75,13 +83,22 @@ static inline double sonar_tracks_density(const sonar_tracks *s, size_t t, size_
     return density;
 }
 
+/* tones.c: the likelihood of the plot's tones if it is of the track, or (other not NULL) of both
+ * tracks, divided by that if it is of neither. 1 as long as no tone is known. */
+double sonar_tracks_tones_ratio(const sonar_tracks *s, const struct follow *f,
+                                const struct follow *other, size_t plot);
+/* Writes the tones that are known, the most lasting first, and returns their number. */
+size_t sonar_tracks_tones(const struct follow *f, double hz[SONAR_TONES_MOST]);
+/* Learns the tones of a plot that is the track's own, dt seconds after the window before. */
+void sonar_tracks_learn_tones(sonar_tracks *s, struct follow *f, size_t plot, double dt);
+
 /* The steps of a window, in this order: sets the geometry of each beamformer, makes the plots, sets
  * the weights of the association, updates each track, lets contacts of the spectrum keep or begin
  * tracks. */
 void sonar_tracks_look_at(sonar_tracks *s, const sonar_tracks_window *w);
 void sonar_tracks_gather_plots(sonar_tracks *s, const sonar_tracks_window *w);
 void sonar_tracks_weigh(sonar_tracks *s, bool cbf);
-void sonar_tracks_update(sonar_tracks *s);
+void sonar_tracks_update(sonar_tracks *s, double dt);
 void sonar_tracks_take_faint(sonar_tracks *s, const sonar_tracks_window *w);
 void sonar_tracks_begin_faint(sonar_tracks *s, const sonar_faint_contact *contact);
 

@@ -212,6 +212,7 @@ static sonar_track tell(const sonar_tracks *s, struct follow *f) {
                         .unheard_s = f->since_s,
                         .contact = f->contact,
                         .rests_on = f->rests_on};
+    told.tones = sonar_tracks_tones(f, told.tone_hz);
     for (size_t i = 0; i < f->sides; i++)
         told.bearing[i] = tell_side(s, f, &f->side[(first + i) % f->sides]);
     return told;
@@ -265,13 +266,14 @@ static void forget_ended(sonar_tracks *s) {
 
 size_t sonar_tracks_run(sonar_tracks *s, const sonar_tracks_window *w, sonar_track *track) {
     turn_frame(s, w);
+    s->bin_hz = w->bin_hz;
     for (size_t t = 0; t < s->count; t++)
         predict(&s->track[t], w->since_s);
     sonar_tracks_look_at(s, w);
     sonar_tracks_gather_plots(s, w);
     sonar_tracks_weigh(s, w->of[SONAR_FROM_CBF].scan);
     sonar_associate_run(s->associate, &s->association);
-    sonar_tracks_update(s);
+    sonar_tracks_update(s, w->since_s);
     sonar_tracks_take_faint(s, w);
     end_doubles(s);
     begin_tracks(s, w->since_s);

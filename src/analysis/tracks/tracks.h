@@ -28,6 +28,7 @@ typedef struct sonar_tracks_look {
 
 typedef struct sonar_tracks_window {
     double since_s;          /* time from the middle of the window before, >= 0 */
+    double bin_hz;           /* of the spectra in which tones were sought; 0: they were not */
     sonar_tracks_look of[2]; /* by sonar_detect_source */
     /* borrowed; possible images neither begin nor confirm a track */
     const sonar_detection *detection;
@@ -61,7 +62,7 @@ sonar_track_place sonar_tracks_expect(const sonar_tracks *tracks, uint64_t numbe
 
 /* The state that a restart needs, as text of at most SONAR_TRACKS_TEXT bytes with its NUL: the
  * numbers given and the tracks. Returns its length. */
-enum { SONAR_TRACKS_TEXT = 65536 };
+enum { SONAR_TRACKS_TEXT = 131072 };
 size_t sonar_tracks_save(const sonar_tracks *tracks, char text[SONAR_TRACKS_TEXT]);
 /* Restores a saved state, only before the first window. The since_s of that window is then the time
  * since the last window before the restart. False: the text is not valid, and there are no

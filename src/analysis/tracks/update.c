@@ -106,7 +106,15 @@ static void update_sides(sonar_tracks *s, size_t t) {
     }
 }
 
-static void note_plot(sonar_tracks *s, size_t t) {
+/* True if the plot may also contain another contact. */
+static bool is_covered(const sonar_association *a, size_t t) {
+    for (size_t p = 0; p < a->pairs; p++)
+        if ((a->pair[p].a == t || a->pair[p].b == t) && a->pair[p].covers > 0.1)
+            return true;
+    return false;
+}
+
+static void note_plot(sonar_tracks *s, size_t t, double dt) {
     const sonar_association *a = &s->association;
     struct follow *f = &s->track[t];
     size_t best = s->plots;
@@ -123,6 +131,8 @@ static void note_plot(sonar_tracks *s, size_t t) {
     f->snr_db = row->snr_db;
     f->power += level_memory * a->sure[t][best] * (row->power - f->power);
     f->declared_rad2 = s->plot[best].declared_rad2;
+    if (a->sure[t][best] > 0.9 && !is_covered(a, t))
+        sonar_tracks_learn_tones(s, f, best, dt);
 }
 
 /* ---- the axis of a line ---------------------------------------------------------------------- */
@@ -151,11 +161,11 @@ static void doubt_side(const sonar_tracks *s, struct follow *f) {
     is->weight = 1 - other->weight;
 }
 
-void sonar_tracks_update(sonar_tracks *s) {
+void sonar_tracks_update(sonar_tracks *s, double dt) {
     for (size_t t = 0; t < s->count; t++) {
         update_existence(s, t, &s->track[t]);
         update_sides(s, t);
         doubt_side(s, &s->track[t]);
-        note_plot(s, t);
+        note_plot(s, t, dt);
     }
 }

@@ -45,7 +45,9 @@ static void weigh(sonar_tracks *s, size_t t) {
         }
         const double density = sonar_tracks_density(s, t, j);
         inside = inside && (f->confirmed || !plot->image);
-        a->weight[t][j] = inside && density > 0 ? f->heard * ratio(plot, density) : 0;
+        a->weight[t][j] = inside && density > 0 ? f->heard * ratio(plot, density) *
+                                                      sonar_tracks_tones_ratio(s, f, NULL, j)
+                                                : 0;
     }
 }
 
@@ -83,8 +85,9 @@ static bool make_pair(sonar_tracks *s, size_t ta, size_t tb, sonar_track_pair *p
         const double v = (1 - share) * (1 - share) * ga->variance + share * share * gb->variance +
                          plot->is.variance + 0.02 * apart * apart;
         if (off * off < gate * v)
-            pair->weight[j] =
-                a->heard * b->heard * pair->together * ratio(plot, normal_density(off, v));
+            pair->weight[j] = a->heard * b->heard * pair->together *
+                              ratio(plot, normal_density(off, v)) *
+                              sonar_tracks_tones_ratio(s, a, b, j);
     }
     return true;
 }

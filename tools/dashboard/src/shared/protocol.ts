@@ -54,6 +54,7 @@ export interface Track {
     unheard_s: number;
     contact: number | null;
     rests_on: string[];
+    tones_hz?: number[];
 }
 
 /** A beam whose time series is a row of beam.audio. */

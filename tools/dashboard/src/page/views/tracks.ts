@@ -153,5 +153,6 @@ export function valuesOf({ now, by, last_ms }: Followed, turned_deg: number | nu
         ["age", duration(now.age_s)],
         ["heard", heardText(now.unheard_s)],
         ["source", `${now.rests_on.join("+")}, SNR ${now.snr_db.toFixed(1)} dB`],
+        ...(now.tones_hz?.length ? [["tones", `${now.tones_hz.map((hz) => hz.toFixed(1)).join(", ")} Hz`] as [string, string]] : []),
     ];
 }
