@@ -30,7 +30,7 @@ def bench(*arguments):
                           0, *arguments).stdout)
 
 
-SMALL = ["--sensors", 8, "--length", 128, "--cbf-bins", "20:29", "--lofar-bins", "10:40", "--angles",
+SMALL = ["--sensors", 8, "--length", 128, "--cbf-bins", "20:31", "--lofar-bins", "10:40", "--angles",
          5, "--ranges", 2, "--mvdr-bins", "20:22", "--snapshots", 12]
 FIELDS = set("case backend stage implementation parameters repetitions batch min_ns median_ns p99_ns "
              "single_median_ns single_p99_ns processor_ns flop bytes host_bytes gflops floor_ns share_of_floor bound "
@@ -46,7 +46,7 @@ def schema():
     stages = [r["stage"] for r in data["results"]]
     assert stages == ["dft", "cbf.far", "cbf.near", "cbf.lofar", "cbf.all", "cbf.looks", "mvdr", "beam", "beam.turning",
                       "normalise.two_pass", "normalise.three_pass", "normalise.five_pass",
-                      "normalise.order_truncate_average", "sped", "shape", "tracks", "faint", "chain"], stages
+                      "normalise.order_truncate_average", "sped", "tones", "shape", "tracks", "faint", "chain"], stages
     for r in data["results"]:
         assert FIELDS <= r.keys(), FIELDS - r.keys()
         assert 0 < r["min_ns"] <= r["median_ns"] <= r["p99_ns"] and r["repetitions"] >= 3
