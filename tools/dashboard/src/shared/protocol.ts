@@ -54,7 +54,7 @@ export interface Track {
     unheard_s: number;
     contact: number | null;
     rests_on: string[];
-    tones_hz?: number[];
+    tones_hz?: number[]; // the most lasting first; not from daemons without tones
 }
 
 /** A beam whose time series is a row of beam.audio. */

@@ -639,6 +639,7 @@ test("a followed track's values have their errors, sides and frame", () => {
         ["heard", "12 s ago"],
         ["source", "cbf+mvdr, SNR 12.0 dB"],
     ]);
+    assert.deepEqual(valuesOf({ now: { ...now, tones_hz: [50.04, 783] }, by: NORTH, last_ms: 0 }, null, 0).at(-1), ["tones", "50.0, 783.0 Hz"]);
     const headless = { now, by: { ...LINE, bearing_reference: "array" }, last_ms: 0 };
     assert.match(valuesOf(headless, null, 9000).map(([, text]) => text).join(), /coasting, 9\.0 s ago.*000\.0 .* array frame/);
     assert.match(valuesOf(headless, 20, 0)[2][1], /^020\.0 .* true/, "by the last heading");
