@@ -133,8 +133,8 @@ static leaks leaked(const sonar_search *s, const sonar_local_maximum *peak,
 
 static bool is_beside_on_cone(const sonar_search *s, double az_deg, double from_deg) {
     const double at = cos(az_deg * SONAR_RADIANS), from = cos(from_deg * SONAR_RADIANS);
-    return fabs(at - from) <=
-           s->spec->tone_reach * fmax(fabs(at), fabs(from)) + beside_beams * sonar_beam(s->scan);
+    return fabs(at - from) <= s->spec->tone_reach * fmax(fabs(at), fabs(from)) +
+                                  beside_beams * sonar_beam_width(s->scan);
 }
 
 /* u^T spread v: the product of the delays from two directions, mean over the sensors, times c^2. */
@@ -319,7 +319,7 @@ void sonar_detect_bearing(const sonar_scan *scan, double az_deg, double heading_
     double both_deg[2] = {sonar_modulo_turn(reference + az_deg), NAN};
     if (scan->cone)
         sonar_cone_bearings(reference + scan->axis_az_deg, scan->axis_depression_deg, az_deg,
-                            sonar_beam(scan) / 2, both_deg);
+                            sonar_beam_width(scan) / 2, both_deg);
     *bearing_deg = both_deg[0];
     *mirror_deg = both_deg[1];
 }

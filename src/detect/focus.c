@@ -82,7 +82,8 @@ static void apart_at_ends(const sonar_search *s, const sonar_detection *focus,
                           const sonar_detection *source, double apart[2]) {
     const double bent = curvature(s, focus), from = curvature(s, source);
     const double half_m = s->spec->aperture_m / 2, turn = s->scan->cone ? 0 : 90 - source->az_deg;
-    const double beam = s->scan->cone ? sonar_beam(s->scan) : sonar_beam(s->scan) * SONAR_RADIANS;
+    const double beam =
+        s->scan->cone ? sonar_beam_width(s->scan) : sonar_beam_width(s->scan) * SONAR_RADIANS;
     for (int i = 0; i < 2; i++)
         apart[i] = (cosine_from(focus->az_deg + turn, bent, i ? half_m : -half_m) -
                     cosine_from(source->az_deg + turn, from, i ? half_m : -half_m)) /

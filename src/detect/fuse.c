@@ -12,8 +12,8 @@ static double beams_to(const sonar_scan *scan, double heading_deg, const sonar_d
     if (scan->cone)
         return fabs(sonar_cone_cosine(scan, bearing_deg - heading_deg) -
                     cos(cbf->az_deg * SONAR_RADIANS)) /
-               sonar_beam(scan);
-    return fabs(remainder(bearing_deg - cbf->bearing_deg, 360)) / sonar_beam(scan);
+               sonar_beam_width(scan);
+    return fabs(remainder(bearing_deg - cbf->bearing_deg, 360)) / sonar_beam_width(scan);
 }
 
 static double beams_apart(const sonar_scan *scan, double heading_deg, const sonar_detection *cbf,

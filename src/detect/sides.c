@@ -195,7 +195,7 @@ static void keep(sonar_sides *s, const sonar_sides_moment *m, const sonar_detect
 void sonar_sides_resolve(sonar_sides *s, const sonar_scan *scan, const sonar_sides_moment *moment,
                          sonar_detection *d, size_t count) {
     const double apart_s = fmax(moment->length_s, least_apart_s);
-    const struct look look = {s, scan, moment, sonar_beam(scan), WINDOWS * apart_s};
+    const struct look look = {s, scan, moment, sonar_beam_width(scan), WINDOWS * apart_s};
     for (size_t i = 0; i < count; i++) {
         d[i].side = scan->cone ? SONAR_SIDE_UNKNOWN : SONAR_SIDE_ALL;
         d[i].side_confidence = 0;

@@ -17,27 +17,28 @@ static inline double sonar_beam_deg(const sonar_scan *scan) {
 }
 
 /* One beam width as the scan counts distance: in the cosine for a cone, in degrees otherwise. */
-static inline double sonar_beam(const sonar_scan *scan) {
+static inline double sonar_beam_width(const sonar_scan *scan) {
     return scan->cone ? sonar_beam_deg(scan) * SONAR_RADIANS : sonar_beam_deg(scan);
 }
 
 static inline double sonar_beams_apart(const sonar_scan *scan, double a_deg, double b_deg) {
     if (scan->cone)
-        return fabs(cos(a_deg * SONAR_RADIANS) - cos(b_deg * SONAR_RADIANS)) / sonar_beam(scan);
-    return fabs(remainder(a_deg - b_deg, 360.0)) / sonar_beam(scan);
+        return fabs(cos(a_deg * SONAR_RADIANS) - cos(b_deg * SONAR_RADIANS)) /
+               sonar_beam_width(scan);
+    return fabs(remainder(a_deg - b_deg, 360.0)) / sonar_beam_width(scan);
 }
 
 /* The place of an angle on a scan in beam widths, ascending with the angle. */
 static inline double sonar_beams_at(const sonar_scan *scan, double az_deg) {
-    return (scan->cone ? -cos(az_deg * SONAR_RADIANS) : az_deg) / sonar_beam(scan);
+    return (scan->cone ? -cos(az_deg * SONAR_RADIANS) : az_deg) / sonar_beam_width(scan);
 }
 
 /* The angle that lies `beams` beam widths after az_deg (before it, if negative); a cone's angle
  * stays within 0..180. */
 static inline double sonar_beams_on(const sonar_scan *scan, double az_deg, double beams) {
     if (!scan->cone)
-        return az_deg + beams * sonar_beam(scan);
-    const double cosine = cos(az_deg * SONAR_RADIANS) - beams * sonar_beam(scan);
+        return az_deg + beams * sonar_beam_width(scan);
+    const double cosine = cos(az_deg * SONAR_RADIANS) - beams * sonar_beam_width(scan);
     return acos(fmin(fmax(cosine, -1.0), 1.0)) / SONAR_RADIANS;
 }
 

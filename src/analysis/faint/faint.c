@@ -70,7 +70,7 @@ static void choose_cells(sonar_faint *f, const sonar_scan *scan) {
     const size_t gaps = scan->count - (scan->wraps ? 0 : 1);
     f->first_beams = sonar_beams_at(scan, scan->az_deg[0]);
     const double span = scan->wraps
-                            ? 360 / sonar_beam(scan)
+                            ? 360 / sonar_beam_width(scan)
                             : sonar_beams_at(scan, scan->az_deg[scan->count - 1]) - f->first_beams;
     const double spacing = fmax(cell_beams, span / (double)sonar_max_size(gaps, 1));
     const double steps = fmin(fmax(floor(span / spacing + 1e-9), 1), CELLS_MOST - 1);
@@ -100,7 +100,7 @@ sonar_code sonar_faint_create(const sonar_faint_spec *spec, sonar_faint **faint,
         f->directions = scan->count;
         f->wraps = scan->wraps;
         f->cone = scan->cone;
-        f->beam = sonar_beam(scan) * (scan->cone ? 1 : SONAR_RADIANS);
+        f->beam = sonar_beam_width(scan) * (scan->cone ? 1 : SONAR_RADIANS);
         choose_cells(f, scan);
         for (size_t l = 0; l < LEVELS; l++)
             f->level[l] = pow(10, 0.1 * spec->least_db * (double)(l + 1)) - 1;

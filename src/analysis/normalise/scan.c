@@ -8,7 +8,7 @@
 
 sonar_code sonar_normalise_create_for(const sonar_scan *scan, sonar_normalise_method method,
                                       sonar_normalise **made, sonar_error *err) {
-    const double beam = sonar_beam(scan);
+    const double beam = sonar_beam_width(scan);
     double *at = sonar_alloc(sonar_max_size(scan->count, 1), sizeof *at);
     *made = NULL;
     if (!at)

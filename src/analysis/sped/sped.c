@@ -72,7 +72,7 @@ static void place(sonar_sped *s, const sonar_scan *scan) {
     const size_t n = s->directions;
     for (size_t e = 0; e < s->extended; e++) {
         const double turns = scan->wraps ? (double)(e / n) - 1 : 0;
-        s->at[e] = sonar_beams_at(scan, scan->az_deg[e % n]) + turns * 360 / sonar_beam(scan);
+        s->at[e] = sonar_beams_at(scan, scan->az_deg[e % n]) + turns * 360 / sonar_beam_width(scan);
     }
     for (size_t i = 0; i < n; i++) {
         const size_t e = i + s->before, low = e ? e - 1 : e, high = e + 1 < s->extended ? e + 1 : e;
@@ -96,7 +96,7 @@ static void place_stretches(sonar_sped *s, size_t step) {
 }
 
 static size_t count_stretches(const sonar_scan *scan) {
-    const double half = scan->wraps ? 180 / sonar_beam(scan)
+    const double half = scan->wraps ? 180 / sonar_beam_width(scan)
                                     : sonar_beams_at(scan, scan->az_deg[scan->count - 1]) -
                                           sonar_beams_at(scan, scan->az_deg[0]);
     size_t count = 0;
