@@ -41,10 +41,9 @@ static float power_of(const sonar_search *s, ptrdiff_t i) {
     return s->power[sonar_scan_index(s->scan, i)];
 }
 
-/* Sets candidate[i] to the power of each local maximum over `least` times its background, in the
- * middle of a plateau, and to 0 elsewhere. A constant spectrum has no maximum. */
-static void mark_maxima(const sonar_search *s, const float *background, double least,
-                        float *candidate) {
+/* Sets candidate[i] to the power of each local maximum, in the middle of a plateau, and to 0
+ * elsewhere. A constant spectrum has no maximum. */
+static void mark_maxima(const sonar_search *s, float *candidate) {
     const ptrdiff_t n = (ptrdiff_t)s->scan->count;
     for (ptrdiff_t i = 0; i < n; i++)
         candidate[i] = 0;
@@ -56,10 +55,13 @@ static void mark_maxima(const sonar_search *s, const float *background, double l
             end++;
         const bool falls = !sonar_scan_inside(s->scan, end) || power_of(s, end) < top;
         const bool whole = !sonar_scan_inside(s->scan, i - 1) && !sonar_scan_inside(s->scan, end);
-        const size_t middle = sonar_scan_index(s->scan, (i + end - 1) / 2);
-        if (rises && falls && !whole && top > least * fmax(background[middle], FLT_MIN))
-            candidate[middle] = top;
+        if (rises && falls && !whole)
+            candidate[sonar_scan_index(s->scan, (i + end - 1) / 2)] = top;
     }
+}
+
+static bool exceeds(float power, double least, float background) {
+    return (double)power > least * fmax((double)background, (double)FLT_MIN);
 }
 
 /* True if the bracket of a candidate contains the azimuth, which is in the cell of direction i. */
@@ -94,7 +96,7 @@ static sonar_code mark_hinted(const sonar_search *s, const float *background, do
         const float around =
             fmaxf(s->power[i], fmaxf(power_of(s, cell[k] - 1), power_of(s, cell[k] + 1)));
         if (isfinite(power[k]) && power[k] > prominent * around &&
-            power[k] > least * fmax(background[i], FLT_MIN))
+            exceeds(power[k], least, background[i]))
             candidate[i] = power[k];
     }
     return code;
@@ -251,11 +253,23 @@ static void keep_top(const sonar_local_maximum *peak, const sonar_task *t, sonar
     memcpy(top->sample_power, t->sample_power, t->samples * sizeof *t->sample_power);
 }
 
+/* Leaves the maxima that exceed their background by 1 dB. */
+static void keep_prominent(const sonar_search *s, float *candidate, float *cells) {
+    const size_t n = s->scan->count;
+    memcpy(cells, s->power, n * sizeof *cells);
+    const float whole = sonar_median(cells, n);
+    for (size_t i = 0; i < n; i++)
+        if (candidate[i] > 0 &&
+            !exceeds(candidate[i], prominent,
+                     sonar_background_at(s->spec->split, s->power, i, cells, whole)))
+            candidate[i] = 0;
+}
+
 sonar_code sonar_detect_tops(const sonar_detect_spec *spec, const float *power, float *scratch,
                              sonar_power_at power_at, void *ctx, sonar_tops *tops,
                              sonar_error *err) {
     const size_t n = spec->scan->count;
-    float *background = scratch, *candidate = scratch + n;
+    float *candidate = scratch, *cells = scratch + n;
     tops->count = 0;
     if (n < 3 || !believable(power, n))
         return SONAR_OK;
@@ -266,8 +280,8 @@ sonar_code sonar_detect_tops(const sonar_detect_spec *spec, const float *power, 
                             .power_at = power_at,
                             .ctx = ctx,
                             .err = err};
-    sonar_detect_background(spec->split, power, background, scratch + 2 * n);
-    mark_maxima(&s, background, prominent, candidate);
+    mark_maxima(&s, candidate);
+    keep_prominent(&s, candidate, cells);
     sonar_local_maximum peaks[SONAR_TOPS_MOST];
     sonar_task task[SONAR_TOPS_MOST];
     size_t found = 0;
@@ -354,7 +368,9 @@ static sonar_code find(sonar_search *s, sonar_detect_source source, float *scrat
     sonar_focus_strongest(s, power);
     sonar_detect_background(s->spec->split, s->far_power, background, s->scratch);
     const double least = s->threshold * pow(10.0, -grid_loss_db / 10.0);
-    mark_maxima(s, background, least, candidate);
+    mark_maxima(s, candidate);
+    for (size_t i = 0; i < n; i++)
+        candidate[i] = exceeds(candidate[i], least, background[i]) ? candidate[i] : 0;
     sonar_code code = SONAR_OK;
     if (s->adaptive && s->power_at)
         code = mark_hinted(s, background, least, candidate);

@@ -168,7 +168,7 @@ sonar_code sonar_detect(const sonar_detect_spec *spec, sonar_detect_source sourc
  * sonar_detect does. Uses only spec->scan and spec->split. A spectrum with a negative or non-finite
  * value has none. Errors: those of power_at, without tops. */
 sonar_code sonar_detect_tops(const sonar_detect_spec *spec, const float *power,
-                             float *scratch /* [3 * scan->count] */, sonar_power_at power_at,
+                             float *scratch /* [2 * scan->count] */, sonar_power_at power_at,
                              void *ctx, sonar_tops *tops, sonar_error *err);
 
 /* Raises a spectrum on a grid that is coarser than its peaks: sets power[i] to the largest power in
