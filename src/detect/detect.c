@@ -277,6 +277,7 @@ sonar_code sonar_detect_tops(const sonar_detect_spec *spec, const float *power, 
     const sonar_search s = {.spec = &grid,
                             .scan = spec->scan,
                             .power = power,
+                            .adaptive = true,
                             .power_at = power_at,
                             .ctx = ctx,
                             .err = err};

@@ -7,7 +7,10 @@
 
 #include <string.h>
 
-static const double flat_share = 0.977; /* 0.1 dB: within it a parabola gives the top to 0.001 dB */
+/* A top between points that are not lower than this share of the highest is flat: 0.1 dB, within
+ * which a parabola gives a beam's top to 0.001 dB, and 0.5 dB for the reciprocals of a needle,
+ * which give its top to 0.002 dB. */
+static const double flat_beam = 0.977, flat_needle = 0.9;
 static const double narrowest_deg = 1e-5;
 
 /* Points of a bracket around a predicted top, of a bracket after a wrong prediction, and of a whole
@@ -244,27 +247,44 @@ static summit summit_of(const sonar_task *t) {
     return top;
 }
 
-static bool is_flat(const summit *top) {
-    const double least = flat_share * top->power[1];
+static bool is_flat(const sonar_search *s, const summit *top) {
+    const double least = (s->adaptive ? flat_needle : flat_beam) * top->power[1];
     return (!top->below || top->power[0] > least) && (!top->above || top->power[2] > least);
+}
+
+/* The vertex of the parabola through three powers in dB. */
+static void find_beam(const double x[3], const double power[3], double *at, double *top) {
+    double level_db[3], top_db;
+    for (size_t i = 0; i < 3; i++)
+        level_db[i] = sonar_decibel(power[i]);
+    sonar_parabola(x, level_db, at, &top_db);
+    *top = pow(10.0, top_db / 10.0);
+}
+
+/* The same of the reciprocals of a needle, which vary no faster than a beam. */
+static void find_needle(const double x[3], const double power[3], double *at, double *top) {
+    const double q = 1 / power[1], a = x[0] - x[1], b = x[2] - x[1];
+    const sonar_bow bow = sonar_bow_through(a, 1 / power[0] - q, b, 1 / power[2] - q);
+    const double t = bow.bend > 0 ? fmin(fmax(-bow.slope / (2 * bow.bend), a), b) : 0;
+    const double lowest = q + (bow.bend * t + bow.slope) * t;
+    *at = x[1] + (lowest > 0 ? t : 0);
+    *top = lowest > 0 ? 1 / lowest : power[1];
 }
 
 /* Sets the top by a parabola. On a cone the parabola is along the cosine, in which a beam is
  * symmetric near the axis. */
-static void set_top(const sonar_scan *scan, sonar_detection *peak, const summit *top) {
-    double x[3], level_db[3], at, top_db;
+static void set_top(const sonar_scan *scan, bool needle, sonar_detection *peak, const summit *top) {
+    double x[3], at;
     peak->az_deg = top->az[1];
     peak->power = top->power[1];
     if (!top->below || !top->above || !(top->power[1] > 0))
         return;
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < 3; i++)
         x[i] = scan->cone ? -cos(top->az[i] * SONAR_RADIANS) : top->az[i];
-        level_db[i] = sonar_decibel(top->power[i]);
-    }
-    sonar_parabola(x, level_db, &at, &top_db);
+    (needle && top->power[0] > 0 && top->power[2] > 0 ? find_needle : find_beam)(x, top->power, &at,
+                                                                                 &peak->power);
     at = fmin(fmax(at, x[0]), x[2]);
     peak->az_deg = scan->cone ? acos(fmin(fmax(-at, -1), 1)) / SONAR_RADIANS : at;
-    peak->power = pow(10.0, top_db / 10.0);
 }
 
 /* Searches the whole bracket of the grid, after another spectrum's contact was not this peak. */
@@ -313,12 +333,12 @@ static bool take_top(const sonar_search *s, sonar_task *t) {
     }
     if ((low_end && t->whole.low_open) || (high_end && t->whole.high_open)) {
         t->peak->listed = false;
-    } else if (!(enclosed && is_flat(&top)) && !narrow && t->rounds < ROUNDS &&
+    } else if (!(enclosed && is_flat(s, &top)) && !narrow && t->rounds < ROUNDS &&
                t->samples < SONAR_TOP_SAMPLES) {
         choose_next(s, t, &top);
         return false;
     }
-    set_top(s->scan, is, &top);
+    set_top(s->scan, s->adaptive, is, &top);
     if (*t->step == &sonar_step_top && t->peak->listed && is->power > 0 &&
         is->power < 0.99 * (double)grid) {
         /* the peak is narrower than the spacing of all points */
@@ -348,7 +368,7 @@ static void interpolate(const sonar_search *s, sonar_local_maximum *peak) {
         top.az[i] = sonar_scan_az(s->scan, at - 1 + i);
         top.power[i] = (double)power_of(s, at - 1 + i);
     }
-    set_top(s->scan, &peak->is, &top);
+    set_top(s->scan, false, &peak->is, &top);
 }
 
 /* Range and direction are almost independent, so two alternations reach the maximum. */
