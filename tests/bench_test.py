@@ -229,7 +229,7 @@ def ranks():
         file = pathlib.Path(folder) / "ranks.json"
         done = subprocess.run(["mpirun", "--oversubscribe", "-n", "2", program, "ranks", "--json", file,
                                *map(str, FEW)], capture_output=True, text=True, timeout=HANG_S,
-                              env=os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1",
+                              env=os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "TMPDIR": folder,
                                                 "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
         assert done.returncode == 0, (done.returncode, done.stdout, done.stderr)
         data = json.loads(file.read_text())

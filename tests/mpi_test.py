@@ -24,7 +24,7 @@ except ImportError as missing:
     sys.exit(SKIPPED)
 
 binaries = pathlib.Path(sys.argv[1])
-ROOT_TOO = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+
 PATIENCE_S = 300  # no step takes as long, unless it hangs
 CHANNELS, FS_HZ, FRAME = 24, 2000, 250
 WINDOW, HOP = 2000, 1000
@@ -77,6 +77,10 @@ LOSSY = """
 cluster: {max_skew_ms: 400}
 """  # well below restart_after_ms, after which ingest offers incomplete windows
 
+def environment(folder):
+    """Of mpirun. Otherwise all runs of a user share a folder in /tmp, and one that begins while another removes it fails."""
+    return os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "TMPDIR": str(folder)}
+
 
 class Daemon:
     """sonard, alone (ranks None) or under mpirun, with a subscriber and the log."""
@@ -94,7 +98,8 @@ class Daemon:
         if ranks:
             command = ["mpirun", "--oversubscribe", "--bind-to", bind_to, "-n", str(ranks), *command]
         self.log = open(self.folder / "log", "w+")
-        self.process = subprocess.Popen(command, stderr=self.log, stdout=self.log, env=os.environ | ROOT_TOO)
+        (self.folder / "mpi").mkdir()
+        self.process = subprocess.Popen(command, stderr=self.log, stdout=self.log, env=environment(self.folder / "mpi"))
         self.running.append(self)
         self.context = zmq.Context()
         self.sub = self.context.socket(zmq.SUB)
@@ -835,8 +840,9 @@ def config_text(folder, more="", runtime=""):
 
 
 def mpirun(ranks, *command):
-    return subprocess.run(["mpirun", "--oversubscribe", "-n", str(ranks), *command], text=True, capture_output=True,
-                          timeout=PATIENCE_S, env=os.environ | ROOT_TOO)
+    with tempfile.TemporaryDirectory(prefix="mpi_test.") as folder:
+        return subprocess.run(["mpirun", "--oversubscribe", "-n", str(ranks), *command], text=True, capture_output=True,
+                              timeout=PATIENCE_S, env=environment(folder))
 
 
 def what_ranks_cannot_do_is_refused():
