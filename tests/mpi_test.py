@@ -77,6 +77,7 @@ LOSSY = """
 cluster: {max_skew_ms: 400}
 """  # well below restart_after_ms, after which ingest offers incomplete windows
 
+
 def environment(folder):
     """Of mpirun. Otherwise all runs of a user share a folder in /tmp, and one that begins while another removes it fails."""
     return os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "TMPDIR": str(folder)}
