@@ -373,15 +373,18 @@ def check_recording(folder):
                       f"record: {{what: raw, directory: {rec}, buffer_mib: 64, free_mib: 0}}\n")
     scene = ("--config", config, "--scene", folder / "scene.yaml", "--duration", 3, "--utc", "2026-01-01T00:00:00Z")
     assert program("sonar-sim", *scene, "--file", folder / "sea.f32").wait(60) == 0
+    sent = np.fromfile(folder / "sea.f32", "<f4").reshape(-1, 16)
     daemon = program("sonard", config)
     try:
         assert program("sonar-sim", *scene, "--rate", "max").wait(60) == 0
+        for s in sonar.subscribe(f"ipc://{folder}/out", "status", timeout_s=60):  # the last frames may still be on their way
+            if s.header["record"]["bytes"] + s.header["record"]["waiting"] >= sent.nbytes:
+                break
     finally:
         daemon.terminate()
         assert daemon.wait(10) == 0
     (meta,) = rec.glob("*.sigmf-meta")
     counts, about = sonar.recording(meta)
-    sent = np.fromfile(folder / "sea.f32", "<f4").reshape(-1, 16)
     assert counts.dtype == np.dtype("<f4") and np.array_equal(counts, sent), (counts.shape, sent.shape)
     capture, sensors = about["captures"][0], about["global"]["sonar:sensors"]
     assert capture["core:global_index"] == 0 and capture["core:datetime"] == "2026-01-01T00:00:00.000000000Z"
