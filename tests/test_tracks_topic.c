@@ -283,8 +283,7 @@ static void take_tones(void *ctx, sonar_surface surface, const char *header, con
     cJSON_Delete(head);
 }
 
-/* Two ships with a tone each, 19 dB over their own noise in a bin. */
-/* Without cbf.lofar among the topics. */
+/* Two ships with a tone each, 19 dB over their own noise in a bin; cbf.lofar is no topic. */
 static tones_reader run_tones(const char *with, uint32_t frames) {
     static float samples[CHANNELS * FRAME];
     const char *end = strstr(text, "}\nruntime");

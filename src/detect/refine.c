@@ -64,6 +64,20 @@ static void keep_within(const sonar_bracket *whole, sonar_bracket *b) {
     b->high_deg = fmin(b->high_deg, whole->high_deg);
 }
 
+/* The lowest place of the parabola through three reciprocals of powers, from x[0] to x[2]. */
+typedef struct dip {
+    double at, lowest, bend; /* bend <= 0: there is none, and it is the middle point */
+} dip;
+
+static dip dip_of(const double x[3], const double power[3]) {
+    const double q = 1 / power[1], a = x[0] - x[1], b = x[2] - x[1];
+    const sonar_bow bow = sonar_bow_through(a, 1 / power[0] - q, b, 1 / power[2] - q);
+    if (!(bow.bend > 0))
+        return (dip){x[1], q, bow.bend};
+    const double t = fmin(fmax(-bow.slope / (2 * bow.bend), a), b);
+    return (dip){x[1] + t, q + (bow.bend * t + bow.slope) * t, bow.bend};
+}
+
 /* The bracket around the top that three points predict, the middle one the highest. The power of an
  * MVDR peak is sharp, but its reciprocal a^H R^-1 a varies no faster than a beam, and the
  * reciprocal of a beam's power varies slowly near its top. The parabola through three reciprocals
@@ -72,20 +86,17 @@ static void keep_within(const sonar_bracket *whole, sonar_bracket *b) {
  * which the top is flat enough. */
 static sonar_bracket predict_top(double beam_deg, const double az[3], const double power[3],
                                  double *half_deg) {
-    const double a = az[0] - az[1], b = az[2] - az[1], step = (b - a) / 2;
-    const double q = 1 / power[1], low = (1 / power[0] - q) / a, high = (1 / power[2] - q) / b;
-    const double bend = (low - high) / (a - b), slope = low - bend * a;
+    const double step = (az[2] - az[0]) / 2;
+    const dip found = dip_of(az, power);
     *half_deg = 0;
-    if (!(bend > 0))
+    if (!(found.bend > 0))
         return (sonar_bracket){.low_deg = az[0], .high_deg = az[2]};
-    const double top = fmin(fmax(-slope / (2 * bend), a), b);
-    const double lowest = fmax(q + (bend * top + slope) * top, 0);
     const double missed = step * fmin(1.0 / 8, 2 * (step / beam_deg) * (step / beam_deg));
-    *half_deg = sqrt(lowest / bend);
+    *half_deg = sqrt(fmax(found.lowest, 0) / found.bend);
     const double flat = fmin(0.1 * *half_deg, flat_beams * beam_deg);
     const double half = fmin(fmax(missed, flat), step / 2);
-    return (sonar_bracket){.low_deg = fmax(az[1] + top - half, az[0]),
-                           .high_deg = fmin(az[1] + top + half, az[2])};
+    return (sonar_bracket){.low_deg = fmax(found.at - half, az[0]),
+                           .high_deg = fmin(found.at + half, az[2])};
 }
 
 /* One beam width in degrees there. */
@@ -263,12 +274,9 @@ static void find_beam(const double x[3], const double power[3], double *at, doub
 
 /* The same of the reciprocals of a needle, which vary no faster than a beam. */
 static void find_needle(const double x[3], const double power[3], double *at, double *top) {
-    const double q = 1 / power[1], a = x[0] - x[1], b = x[2] - x[1];
-    const sonar_bow bow = sonar_bow_through(a, 1 / power[0] - q, b, 1 / power[2] - q);
-    const double t = bow.bend > 0 ? fmin(fmax(-bow.slope / (2 * bow.bend), a), b) : 0;
-    const double lowest = q + (bow.bend * t + bow.slope) * t;
-    *at = x[1] + (lowest > 0 ? t : 0);
-    *top = lowest > 0 ? 1 / lowest : power[1];
+    const dip found = dip_of(x, power);
+    *at = found.lowest > 0 ? found.at : x[1];
+    *top = found.lowest > 0 ? 1 / found.lowest : power[1];
 }
 
 /* Sets the top by a parabola. On a cone the parabola is along the cosine, in which a beam is
@@ -281,8 +289,10 @@ static void set_top(const sonar_scan *scan, bool needle, sonar_detection *peak, 
         return;
     for (size_t i = 0; i < 3; i++)
         x[i] = scan->cone ? -cos(top->az[i] * SONAR_RADIANS) : top->az[i];
-    (needle && top->power[0] > 0 && top->power[2] > 0 ? find_needle : find_beam)(x, top->power, &at,
-                                                                                 &peak->power);
+    if (needle && top->power[0] > 0 && top->power[2] > 0)
+        find_needle(x, top->power, &at, &peak->power);
+    else
+        find_beam(x, top->power, &at, &peak->power);
     at = fmin(fmax(at, x[0]), x[2]);
     peak->az_deg = scan->cone ? acos(fmin(fmax(-at, -1), 1)) / SONAR_RADIANS : at;
 }

@@ -212,8 +212,6 @@ static sonar_code conclude(sonar_pipeline *p, uint32_t outputs, sonar_result *re
         code = sonar_pipeline_find_tops(p, result, err);
     if (!code && outputs & sonar_topics_by(SONAR_MADE_BY_DETECTOR))
         code = sonar_pipeline_detect(p, result, err);
-    if (!code && p->live->plan->tones && outputs & sonar_topics_by(SONAR_MADE_BY_DETECTOR))
-        sonar_pipeline_find_tones(p, result);
     if (!code && outputs & SONAR_WANT(SONAR_TRACKS))
         sonar_tracking_run(p, result);
     if (!code) {

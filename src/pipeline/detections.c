@@ -106,6 +106,34 @@ static void give_sides(const sonar_pipeline *p, sonar_detect_source source, cons
     sonar_sides_resolve(p->sides[source], scan, &moment, d, count);
 }
 
+/* ---- tones ----------------------------------------------------------------------------------- */
+
+double sonar_cbf_bin_hz(const sonar_config *c) {
+    return c->fs_hz / (double)c->specs.cbf.length;
+}
+
+sonar_code sonar_tones_plan(const sonar_config *c, struct plan *plan, sonar_error *err) {
+    const sonar_cbf_spec *cbf = &c->specs.cbf;
+    if (!c->detect_tones || !c->detect_enabled)
+        return SONAR_OK;
+    const sonar_tones_spec spec = {.scan = &c->cbf_scan,
+                                   .top_hz = c->cbf_band.high_hz,
+                                   .first_bin = cbf->first_bin,
+                                   .bins = cbf->bins,
+                                   .bin_hz = sonar_cbf_bin_hz(c)};
+    const sonar_code code = sonar_tones_create(&spec, &plan->tones, err);
+    return code == SONAR_EINVAL ? SONAR_OK : code;
+}
+
+static void find_tones(const sonar_pipeline *p, sonar_result *result) {
+    const float *surface = result->surface[SONAR_CBF_LOFAR].data;
+    sonar_tones *tones = p->live->plan->tones;
+    if (tones && surface)
+        sonar_tones_find(tones, surface, result->detection, result->detections);
+}
+
+/* ---- whole ----------------------------------------------------------------------------------- */
+
 sonar_code sonar_pipeline_detect(sonar_pipeline *p, sonar_result *result, sonar_error *err) {
     const sonar_config *c = p->live->plan->config;
     const bool adapts = p->config->specs.mvdr_enabled;
@@ -131,30 +159,6 @@ sonar_code sonar_pipeline_detect(sonar_pipeline *p, sonar_result *result, sonar_
     sonar_detect_fuse(&c->cbf_scan, result->params.heading_deg, result->detection, cbf, adaptive,
                       mvdr);
     result->detections = code ? 0 : cbf + mvdr;
+    find_tones(p, result);
     return code;
-}
-
-/* ---- tones ----------------------------------------------------------------------------------- */
-
-static double bin_hz_of(const sonar_config *c) {
-    return c->fs_hz / (double)c->specs.cbf.length;
-}
-
-sonar_code sonar_tones_plan(const sonar_config *c, struct plan *plan, sonar_error *err) {
-    const sonar_cbf_spec *cbf = &c->specs.cbf;
-    if (!c->detect_tones || !c->detect_enabled)
-        return SONAR_OK;
-    const sonar_tones_spec spec = {.scan = &c->cbf_scan,
-                                   .top_hz = c->cbf_band.high_hz,
-                                   .first_bin = cbf->first_bin,
-                                   .bins = cbf->bins,
-                                   .bin_hz = bin_hz_of(c)};
-    const sonar_code code = sonar_tones_create(&spec, &plan->tones, err);
-    return code == SONAR_EINVAL ? SONAR_OK : code;
-}
-
-void sonar_pipeline_find_tones(sonar_pipeline *p, sonar_result *result) {
-    const float *surface = result->surface[SONAR_CBF_LOFAR].data;
-    if (surface)
-        sonar_tones_find(p->live->plan->tones, surface, result->detection, result->detections);
 }

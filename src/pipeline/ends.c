@@ -214,7 +214,7 @@ sonar_output_spec sonar_pipeline_output_spec(const sonar_pipeline *p, const sona
         .range_m = c->range_m,
         .range_reference = sonar_config_word("cbf.range_reference", c->range_reference),
         .channels = c->channels,
-        .cbf_bin_hz = c->fs_hz / (double)c->specs.cbf.length,
+        .cbf_bin_hz = sonar_cbf_bin_hz(c),
         .cbf_first_bin = c->lofar_band.first_bin,
         .cbf_bins = c->lofar_band.bins,
         .beams = c->specs.beams,

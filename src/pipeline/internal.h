@@ -469,9 +469,10 @@ double sonar_cbf_averages(const struct plan *plan);
 /* sped.c: the same of the peaks of each bin. */
 sonar_code sonar_peaks_plan(const sonar_config *config, struct plan *plan, sonar_error *err);
 void sonar_peaks_run(sonar_pipeline *pipeline, sonar_result *result);
-/* detections.c: the tones of the window's contacts, in a plan that has them. Data thread. */
+/* detections.c: what finds the tones of contacts, with detections.tones; and the distance of the
+ * bins in which they are sought. */
 sonar_code sonar_tones_plan(const sonar_config *config, struct plan *plan, sonar_error *err);
-void sonar_pipeline_find_tones(sonar_pipeline *pipeline, sonar_result *result);
+double sonar_cbf_bin_hz(const sonar_config *config);
 /* faint.c: contacts below the detector's threshold, for tracks. */
 sonar_code sonar_faint_plan(const sonar_config *config, struct plan *plan, sonar_error *err);
 void sonar_faint_release(struct plan *plan);

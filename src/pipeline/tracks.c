@@ -125,7 +125,7 @@ static sonar_tracks_window window_of(const sonar_pipeline *p, const sonar_result
     sonar_tracks_window w = {
         .since_s = since_s, .detection = result->detection, .detections = result->detections};
     if (p->live->plan->tones)
-        w.bin_hz = fs_hz / (double)c->specs.cbf.length;
+        w.bin_hz = sonar_cbf_bin_hz(c);
     w.of[SONAR_FROM_CBF] = (sonar_tracks_look){.scan = &c->cbf_scan,
                                                .heading_deg = result->params.heading_deg,
                                                .fresh = fmin(since_s / half_s, 1)};

@@ -18,7 +18,8 @@ static const double own_beams = 0.5, beam_beams = 1;
 
 struct sonar_tones {
     sonar_tones_spec spec;
-    float *level; /* [bin] scratch: at the contact; 0: none */
+    float *level;  /* [bin] scratch: at the contact; 0: none */
+    double *beams; /* [direction] scratch: distance from the contact, in beam widths at the top */
 };
 
 sonar_code sonar_tones_create(const sonar_tones_spec *spec, sonar_tones **made, sonar_error *err) {
@@ -27,20 +28,22 @@ sonar_code sonar_tones_create(const sonar_tones_spec *spec, sonar_tones **made, 
         return sonar_fail(err, SONAR_EINVAL, "tones", "%zu bins and %zu directions have no tones",
                           spec->bins, spec->scan->count);
     sonar_tones *t = sonar_alloc(1, sizeof *t);
-    float *level = sonar_alloc(spec->bins, sizeof *level);
-    if (!t || !level) {
-        free(t);
-        free(level);
+    if (t)
+        *t = (sonar_tones){*spec, sonar_alloc(spec->bins, sizeof *t->level),
+                           sonar_alloc(spec->scan->count, sizeof *t->beams)};
+    if (!t || !t->level || !t->beams) {
+        sonar_tones_destroy(t);
         return sonar_fail(err, SONAR_ENOMEM, "tones", "no memory for %zu bins", spec->bins);
     }
-    *t = (sonar_tones){*spec, level};
     *made = t;
     return SONAR_OK;
 }
 
 void sonar_tones_destroy(sonar_tones *t) {
-    if (t)
+    if (t) {
         free(t->level);
+        free(t->beams);
+    }
     free(t);
 }
 
@@ -50,13 +53,13 @@ static double beam_of(const sonar_tones_spec *spec, size_t bin) {
     return spec->top_hz / fmax(hz, spec->bin_hz / 2);
 }
 
-/* The largest power near the contact in a bin, and the largest in the rest of its beam. */
-static float power_of(const sonar_tones_spec *spec, const float *power, size_t bin, double az_deg,
+/* The largest power near the contact in a bin, and the largest in the rest of its beam. nearest:
+ * its direction. */
+static float power_of(const sonar_tones *t, const float *power, size_t bin, size_t nearest,
                       float *beside) {
-    const sonar_scan *scan = spec->scan;
+    const sonar_scan *scan = t->spec.scan;
     const ptrdiff_t n = (ptrdiff_t)scan->count;
-    const size_t nearest = sonar_scan_nearest(scan, az_deg);
-    const double beam = beam_of(spec, bin);
+    const double beam = beam_of(&t->spec, bin);
     float own = power[nearest];
     *beside = 0;
     for (ptrdiff_t way = -1; way <= 1; way += 2)
@@ -65,7 +68,7 @@ static float power_of(const sonar_tones_spec *spec, const float *power, size_t b
             if (!scan->wraps && (i < 0 || i >= n))
                 break;
             const size_t at = sonar_scan_index(scan, i);
-            const double beams = sonar_beams_apart(scan, scan->az_deg[at], az_deg) / beam;
+            const double beams = t->beams[at] / beam;
             if (beams > beam_beams)
                 break;
             float *largest = beams <= own_beams ? &own : beside;
@@ -96,9 +99,9 @@ static float median_around(const sonar_tones *t, size_t bin) {
 }
 
 /* True if the power is the contact's own, and no other's main lobe or side lobe. */
-static bool is_own(const sonar_tones *t, const float *power, size_t bin, double az_deg) {
+static bool is_own(const sonar_tones *t, const float *power, size_t bin, size_t nearest) {
     float loudest = 0, beside;
-    const float own = power_of(&t->spec, power, bin, az_deg, &beside);
+    const float own = power_of(t, power, bin, nearest, &beside);
     for (size_t i = 0; i < t->spec.scan->count; i++)
         loudest = fmaxf(loudest, power[i]);
     return own > beside && own >= below_loudest * loudest;
@@ -127,16 +130,20 @@ static void add(sonar_detection *d, sonar_tone tone) {
 }
 
 static void find(sonar_tones *t, const float *power, sonar_detection *d) {
-    const size_t directions = t->spec.scan->count, bins = t->spec.bins;
+    const sonar_scan *scan = t->spec.scan;
+    const size_t directions = scan->count, bins = t->spec.bins;
+    const size_t nearest = sonar_scan_nearest(scan, d->az_deg);
     float beside;
+    for (size_t i = 0; i < directions; i++)
+        t->beams[i] = sonar_beams_apart(scan, scan->az_deg[i], d->az_deg);
     for (size_t bin = 0; bin < bins; bin++)
-        t->level[bin] = power_of(&t->spec, power + bin * directions, bin, d->az_deg, &beside);
+        t->level[bin] = power_of(t, power + bin * directions, bin, nearest, &beside);
     for (size_t bin = 0; bin < bins; bin++) {
         if (!is_highest(t, bin))
             continue;
         const float median = median_around(t, bin);
         if (median > 0 && t->level[bin] >= over_median * median &&
-            is_own(t, power + bin * directions, bin, d->az_deg))
+            is_own(t, power + bin * directions, bin, nearest))
             add(d, (sonar_tone){frequency_of(t, bin),
                                 10 * log10((double)t->level[bin] / (double)median)});
     }

@@ -13,10 +13,14 @@ static const double forgotten = 0.05;
 static const double by_chance = 0.02, chance_plots = 2; /* prior of a tone in another contact */
 static const double ratio_most = 100;
 
+static bool is_same(const sonar_tracks *s, double a_hz, double b_hz) {
+    return fabs(a_hz - b_hz) < same_bins * s->bin_hz;
+}
+
 static bool shows(const sonar_tracks *s, size_t plot, double hz) {
     const sonar_detection *row = s->plot[plot].row;
     for (size_t i = 0; i < row->tones; i++)
-        if (fabs(row->tone[i].hz - hz) < same_bins * s->bin_hz)
+        if (is_same(s, row->tone[i].hz, hz))
             return true;
     return false;
 }
@@ -34,7 +38,7 @@ static double elsewhere(const sonar_tracks *s, size_t plot, double hz) {
 
 static bool knows(const sonar_tracks *s, const struct follow *f, double hz) {
     for (size_t i = 0; f && i < f->tones; i++)
-        if (f->tone[i].shown >= known && fabs(f->tone[i].hz - hz) < same_bins * s->bin_hz)
+        if (f->tone[i].shown >= known && is_same(s, f->tone[i].hz, hz))
             return true;
     return false;
 }
@@ -103,8 +107,7 @@ void sonar_tracks_learn_tones(sonar_tracks *s, struct follow *f, size_t plot, do
     for (size_t i = 0; i < f->tones; i++) {
         struct known_tone tone = f->tone[i];
         size_t k = 0;
-        while (k < row->tones &&
-               (taken[k] || fabs(row->tone[k].hz - tone.hz) >= same_bins * s->bin_hz))
+        while (k < row->tones && (taken[k] || !is_same(s, row->tone[k].hz, tone.hz)))
             k++;
         tone.shown += step * ((k < row->tones) - tone.shown);
         if (k < row->tones) {
