@@ -123,9 +123,10 @@ inline sonar_code prepare(mvdr_stage *stage, sonar_error *err) {
     if (!stage->rows || !stage->row_of || !stage->mirror || !stage->used)
         return sonar_fail(err, SONAR_ENOMEM, where, "no memory for %zu sensors", sensors);
     sonar_code code = fit_device(stage, err);
-    if (!code && sizes.grid)
+    if (!code && (sizes.grid || sizes.forms))
         code = fit_grid(stage, &fits, err);
-    sizes.grid = fits ? sizes.grid : 0;
+    if (!fits)
+        sizes.grid = sizes.forms = 0;
     if (!code)
         code = make_arrays(stage, &sizes, err);
     share_arrays(stage, &sizes);

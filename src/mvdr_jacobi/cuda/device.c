@@ -90,6 +90,7 @@ mvdr_device mvdr_device_of(const sonar_mvdr_spec *spec, const char *named) {
         .tones = spec->tones ? bins : 0,
         .grid = grid ? bins : 0,
         .updated = updated ? bins : 0,
+        .forms = (grid || vectors) && !shape.by_snapshots ? bins : 0,
     };
 }
 

@@ -17,7 +17,7 @@ extern "C" {
 enum {
     MVDR_DEVICE_POINTS = 64,     /* points of an evaluation at a time */
     MVDR_DEVICE_FEW_POINTS = 32, /* up to this many are projected by cuda/points.cuh */
-    MVDR_DEVICE_SQUARE = 64,     /* rows of a square of a matrix, on the routes with "-grid" */
+    MVDR_DEVICE_SQUARE = 64,     /* rows of a square of a matrix or of its spectrum */
     MVDR_DEVICE_VECTORS = 5,     /* vectors of a solving block, as long as the matrix */
     MVDR_DEVICE_SWEEPS = 40,     /* most sweeps of Jacobi's method */
     MVDR_DEVICE_PROBES = 5,      /* probes of a matrix's change */
@@ -47,6 +47,7 @@ typedef struct mvdr_device {
     size_t music, gain, tones;
     size_t grid, updated; /* grid: some window takes a route with "-grid"; updated: some window
                              updates inverses */
+    size_t forms;         /* the spectrum is computed in squares */
 } mvdr_device;
 
 /* The number of matrices in which Jacobi's method turns all pairs of columns at once, at a time; 0:
@@ -112,7 +113,7 @@ mvdr_device mvdr_device_of(const sonar_mvdr_spec *spec, const char *named);
     ARRAY(view.counted_bin, 4, s->grid, 2)                                                         \
     ARRAY(view.corner, 16, s->grid * s->squares, MVDR_DEVICE_SQUARE * MVDR_DEVICE_SQUARE)          \
     ARRAY(view.pivot, 16, s->grid, s->squares)                                                     \
-    ARRAY(view.form, 8, s->covariances ? s->grid * s->squares : 0, s->points)                      \
+    ARRAY(view.form, 8, s->forms * s->squares, s->points)                                          \
     /* inverses that are updated */                                                                \
     ARRAY(view.slide, 200, s->updated, 1)                                                          \
     ARRAY(view.m, 16, s->updated * s->most, s->most)                                               \

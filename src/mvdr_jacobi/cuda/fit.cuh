@@ -63,7 +63,8 @@ inline sonar_code fit_grid(mvdr_stage *stage, bool *fits, sonar_error *err) {
         return SONAR_OK;
     CUDA_TRY(where, cudaFuncSetAttribute(mvdr::factor_listed, ROOM, (int)CHUNK_BYTES), err);
     CUDA_TRY(where, cudaFuncSetAttribute(mvdr::count_listed, ROOM, (int)CHUNK_BYTES), err);
-    CUDA_TRY(where, cudaFuncSetAttribute(mvdr::form_squares, ROOM, (int)CHUNK_BYTES), err);
+    CUDA_TRY(where, cudaFuncSetAttribute(mvdr::form_squares<false>, ROOM, (int)CHUNK_BYTES), err);
+    CUDA_TRY(where, cudaFuncSetAttribute(mvdr::form_squares<true>, ROOM, (int)CHUNK_BYTES), err);
     CUDA_TRY(where,
              cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, mvdr::factor_listed,
                                                            mvdr::SQUARE_THREADS, CHUNK_BYTES),

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The quadratic forms a^H X X^H a of large matrices in sensor space: the same sums as in
- * cuda/spectrum.cuh, in squares of 64 directions and 64 columns of X.
+ * The quadratic forms of large matrices and of eigenvectors in sensor space: the same sums as in
+ * cuda/spectrum.cuh, in squares of 64 directions and 64 columns of the basis, so that a single bin
+ * occupies many multiprocessors.
  */
 #ifndef SONAR_MVDR_JACOBI_CUDA_SPECTRUM_GRID_CUH
 #define SONAR_MVDR_JACOBI_CUDA_SPECTRUM_GRID_CUH
@@ -35,24 +36,51 @@ struct steering_from {
     }
 };
 
+/* 64 eigenvectors, stored one after the other. */
+struct vectors_from {
+    const complex64 *at;
+    uint32_t length, any; /* elements of a vector; vectors that exist */
+
+    /* Elements k.. of the vectors. All threads call. */
+    __device__ void fetch(uint32_t k, complex64 to[CHUNK / 4][SQUARE / 8][WARP]) const {
+#pragma unroll
+        for (uint32_t i = 0; i < CHUNK * SQUARE; i += SQUARE_THREADS) {
+            const uint32_t vector = (i + threadIdx.x) / CHUNK, row = threadIdx.x % CHUNK;
+            copy_later(&to[row / 4][vector / 8][vector % 8 * 4 + row % 4],
+                       at + (size_t)vector * length + k + row, vector < any);
+        }
+    }
+    __device__ static fragment_b right(const chunk &c, uint32_t tile, uint32_t) {
+        const complex64 x = c.right[0][tile][lane()], y = c.right[1][tile][lane()];
+        return {{x.re, y.re}, {x.im, y.im}};
+    }
+    __device__ void fetch_signs(uint32_t, chunk &) const {}
+};
+
 /* A bin's parts of the forms: [square of columns][direction]. */
 __device__ inline double *forms_of(const view &v, const points &p, uint32_t bin) {
     return v.form + (size_t)bin * squares(v.most) * p.pitch;
 }
 
-/* The sums of |z|^2 over a square's columns before `columns`, to form[direction] for directions
- * before `looks`. All threads call. */
-__device__ inline void add_up(const share &z, uint32_t columns, uint32_t looks, double *form) {
+/* The sums of weight |z|^2 over a square's columns before `columns`, to form[direction] for
+ * directions before `looks`. `weight`: [column]; NULL: 1. All threads call. */
+__device__ inline void add_up(const share &z, const double *weight, uint32_t columns,
+                              uint32_t looks, double *form) {
     __shared__ double part[SQUARE / SHARE_COLUMNS][SQUARE];
     double sum[SHARE_ROWS / 8] = {};
 #pragma unroll
-    for (uint32_t r = 0; r < SHARE_ROWS / 16; r++)
+    for (uint32_t t = 0; t < SHARE_COLUMNS / 8; t++)
 #pragma unroll
-        for (uint32_t t = 0; t < SHARE_COLUMNS / 8; t++)
+        for (uint32_t half = 0; half < 2; half++) {
+            const uint32_t column = share::column() + 8 * t + c_column(half);
+            const double own = column >= columns ? 0 : weight ? weight[column] : 1;
 #pragma unroll
-            for (uint32_t i = 0; i < 4; i++)
-                if (share::column() + 8 * t + c_column(i) < columns)
-                    sum[2 * r + i / 2] += square({z.part[r][t].re[i], z.part[r][t].im[i]});
+            for (uint32_t r = 0; r < SHARE_ROWS / 8; r++) {
+                const fragment_c &c = z.part[r / 2][t];
+                const uint32_t i = r % 2 * 2 + half;
+                sum[r] += own * square({c.re[i], c.im[i]});
+            }
+        }
 #pragma unroll
     for (uint32_t r = 0; r < SHARE_ROWS / 8; r++) {
         const double all = sum_lanes(sum[r], 4);
@@ -68,8 +96,10 @@ __device__ inline void add_up(const share &z, uint32_t columns, uint32_t looks, 
     }
 }
 
-/* Computes the parts of the forms. Grid: squares of directions, squares of columns, bins. The
- * longest sums come first. */
+/* Computes the parts of the forms, and with eigenvectors the squared products that limit_gain
+ * needs. Grid: squares of directions, squares of columns, bins. A factor's longest sums come first.
+ */
+template <bool VECTORS>
 __global__ void __launch_bounds__(SQUARE_THREADS, 2) form_squares(view v, points p) {
     extern __shared__ __align__(16) unsigned char memory[];
     const uint32_t bin = blockIdx.z, rows = padded(v.order), along = squares(rows);
@@ -77,14 +107,30 @@ __global__ void __launch_bounds__(SQUARE_THREADS, 2) form_squares(view v, points
     if (!v.in_band(bin) || v.bin[bin].slid || !(v.bin[bin].delta > 0))
         return;
     const uint32_t begin = column * SQUARE, end = min(begin + SQUARE, rows);
+    const uint32_t columns = v.order - begin, looks = p.pitch - first;
     const steering_from left = {p.steering + (size_t)bin * steering_size(p.pitch, v.most) +
                                     (size_t)first * v.most,
-                                v.most, min(SQUARE, p.pitch - first + 7) / 8};
+                                v.most, min(SQUARE, looks + 7) / 8};
+    double *const form = forms_of(v, p, bin) + (size_t)column * p.pitch + first;
+    chunk *const room = (chunk *)memory;
     share z = {};
-    add_terms(z, left, columns_from(factor_of(v, bin), begin, rows), 0, end,
-              begin + share::column() + SHARE_COLUMNS, (chunk *)memory);
-    add_up(z, v.order - begin, p.pitch - first,
-           forms_of(v, p, bin) + (size_t)column * p.pitch + first);
+    if (!VECTORS) {
+        add_terms(z, left, columns_from(factor_of(v, bin), begin, rows), 0, end,
+                  begin + share::column() + SHARE_COLUMNS, room);
+        add_up(z, nullptr, columns, looks, form);
+        return;
+    }
+    const vectors_from right = {factor_of(v, bin).at + (size_t)begin * v.most, v.most,
+                                min(SQUARE, columns)};
+    add_terms(z, left, right, 0, rows, rows, room);
+    add_up(z, v.inverse + (size_t)bin * v.most + begin, columns, looks, form);
+    if (!(v.gain > 0))
+        return;
+    double *const energy = v.energy + ((size_t)bin * p.pitch + first) * v.most + begin;
+    z.each([&](uint32_t look, uint32_t own, complex64 x) {
+        if (look < looks && own < columns)
+            energy[(size_t)look * v.most + own] = square(x);
+    });
 }
 
 /* P from the sums of the parts. Grid: groups of directions, bins. */
@@ -107,13 +153,18 @@ __global__ void power_of_forms(view v, points p) {
 
 namespace mvdr::host {
 
-/* The spectrum of large matrices in sensor space. */
+/* The spectrum of large matrices and of eigenvectors in sensor space. */
 inline sonar_code spectrum_in_squares(const mvdr::view &v, const mvdr::points &points,
                                       cudaStream_t stream, sonar_error *err) {
     const unsigned bins = (unsigned)v.spec.bins;
     const dim3 grid(blocks_for(points.count, mvdr::SQUARE), mvdr::squares(v.order), bins);
     if (v.order) {
-        mvdr::form_squares<<<grid, mvdr::SQUARE_THREADS, CHUNK_BYTES, stream>>>(v, points);
+        if (v.vectors)
+            mvdr::form_squares<true>
+                <<<grid, mvdr::SQUARE_THREADS, CHUNK_BYTES, stream>>>(v, points);
+        else
+            mvdr::form_squares<false>
+                <<<grid, mvdr::SQUARE_THREADS, CHUNK_BYTES, stream>>>(v, points);
         const sonar_code code = CUDA_LAUNCHED(where, "form_squares", err);
         if (code)
             return code;
