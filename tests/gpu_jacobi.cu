@@ -207,7 +207,7 @@ struct solver {
         CUDA_OK(cudaMalloc(&b.own, count * pitch * sizeof *b.own));
         CUDA_OK(cudaMalloc(&b.record, count * sizeof *b.record));
         CUDA_OK(cudaMalloc(&b.worst, count * mvdr::JACOBI_MOST_SWEEPS * sizeof *b.worst));
-        CUDA_OK(cudaMalloc(&b.arrived, 2 * (count + 1) * sizeof *b.arrived));
+        CUDA_OK(cudaMalloc(&b.arrived, MVDR_DEVICE_LAUNCHES * (count + 1) * sizeof *b.arrived));
         CUDA_OK(cudaMalloc(&b.kept, count * sizeof *b.kept));
         CUDA_OK(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, 0));
         CUDA_OK(mvdr::jacobi_fit(&b, processors));

@@ -21,6 +21,7 @@ enum {
     MVDR_DEVICE_VECTORS = 5,     /* vectors of a solving block, as long as the matrix */
     MVDR_DEVICE_SWEEPS = 40,     /* most sweeps of Jacobi's method */
     MVDR_DEVICE_PROBES = 5,      /* probes of a matrix's change */
+    MVDR_DEVICE_LAUNCHES = 3,    /* launches of Jacobi's method by teams of thread blocks */
     MVDR_DEVICE_PANEL = 32,      /* columns of a panel; orders are padded to whole panels */
     MVDR_DEVICE_MOMENTS = 64,    /* rows of M in one part of its quadratic forms */
     MVDR_DEVICE_GROUP = 64       /* rows of M that a thread block makes in a panel */
@@ -134,7 +135,7 @@ mvdr_device mvdr_device_of(const sonar_mvdr_spec *spec, const char *named);
     ARRAY(jacobi.change, 16, s->decomposed * 2 * MVDR_DEVICE_PROBES, s->most)                      \
     ARRAY(jacobi.own, 8, s->decomposed, s->most)                                                   \
     ARRAY(jacobi.worst, 8, s->decomposed, MVDR_DEVICE_SWEEPS)                                      \
-    ARRAY(jacobi.arrived, 4, s->decomposed ? s->decomposed + 1 : 0, 2)
+    ARRAY(jacobi.arrived, 4, s->decomposed ? s->decomposed + 1 : 0, MVDR_DEVICE_LAUNCHES)
 
 #ifdef __cplusplus
 }

@@ -585,12 +585,22 @@ inline uint32_t jacobi_members(const jacobi_batch *b, uint32_t most, uint32_t re
     return members;
 }
 
+/* The teams of one matrix each that factor at a time. A panel of 32 columns is too little work for
+ * more members than there are panels. */
+inline void fit_factoring(jacobi_batch *b, uint32_t processors) {
+    const uint32_t each = processors / b->count, panels = b->order / JACOBI_PIVOT,
+                   members = each < panels ? each : panels;
+    b->fit[FACTORING] = {b->count, members ? members : 1};
+}
+
 /* Sets the teams: as many blocks as run at a time on this number of multiprocessors. */
 inline cudaError_t jacobi_fit(jacobi_batch *b, int processors) {
     const uint32_t most = (uint32_t)mvdr_jacobi_teams(b->order, b->count),
                    pairs = b->order / JACOBI_PIVOT;
-    b->fit[1] = {0, 0};
-    for (int together = 0; together < (most ? 2 : 1); together++) {
+    fit_factoring(b, (uint32_t)processors);
+    b->fit[TOGETHER] = {0, 0};
+    for (uint32_t launch = BY_PAIRS; launch <= (most ? TOGETHER : BY_PAIRS); launch++) {
+        const bool together = launch == TOGETHER;
         int blocks = 0;
         const cudaError_t error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(
             &blocks, together ? jacobi_together : jacobi_sweeps, JACOBI_THREADS, 0);
@@ -601,9 +611,17 @@ inline cudaError_t jacobi_fit(jacobi_batch *b, int processors) {
                                  : pairs < resident ? pairs
                                                     : resident,
                        teams = members ? resident / members : 0, bound = together ? most : b->count;
-        b->fit[together] = {teams < bound ? teams : bound, members};
+        b->fit[launch] = {teams < bound ? teams : bound, members};
     }
     return cudaSuccess;
+}
+
+/* The batch for a launch by teams. */
+inline jacobi_batch batch_for(const jacobi_batch &b, jacobi_launch launch) {
+    jacobi_batch own = b;
+    own.teams = b.fit[launch].teams, own.members = b.fit[launch].members;
+    own.arrived += launch * (b.count + 1);
+    return own;
 }
 
 /* Launches all kernels of a batch. cudaGetLastError has the errors. */
@@ -613,20 +631,18 @@ inline void jacobi_run(const jacobi_batch &b, cudaStream_t stream) {
         columns((n + 7) / 8, b.count);
     if (!n || !b.count)
         return;
+    cudaMemsetAsync(b.arrived, 0, MVDR_DEVICE_LAUNCHES * (b.count + 1) * sizeof *b.arrived, stream);
     follow_change(b, stream);
     jacobi_products<TIMES_VECTORS><<<tiles, JACOBI_THREADS, 0, stream>>>(b);
     jacobi_products<BETWEEN_VECTORS><<<tiles, JACOBI_THREADS, 0, stream>>>(b);
-    jacobi_factor<<<b.count, CHOLESKY_THREADS, 0, stream>>>(b);
+    const jacobi_batch factoring = batch_for(b, FACTORING), pairs = batch_for(b, BY_PAIRS),
+                       together = batch_for(b, TOGETHER);
+    jacobi_factor<<<factoring.teams * factoring.members, CHOLESKY_THREADS, 0, stream>>>(factoring);
     jacobi_products<VECTORS_TIMES_FACTOR><<<tiles, JACOBI_THREADS, 0, stream>>>(b);
     jacobi_norms<<<columns, 256, 0, stream>>>(b);
-    jacobi_batch own = b;
-    own.teams = b.fit[0].teams, own.members = b.fit[0].members;
-    jacobi_sweeps<<<own.teams * own.members, JACOBI_THREADS, 0, stream>>>(own);
-    if (b.fit[1].teams) {
-        own.teams = b.fit[1].teams, own.members = b.fit[1].members;
-        own.arrived += b.count + 1;
-        jacobi_together<<<own.teams * own.members, JACOBI_THREADS, 0, stream>>>(own);
-    }
+    jacobi_sweeps<<<pairs.teams * pairs.members, JACOBI_THREADS, 0, stream>>>(pairs);
+    if (together.teams)
+        jacobi_together<<<together.teams * together.members, JACOBI_THREADS, 0, stream>>>(together);
     jacobi_norms<<<columns, 256, 0, stream>>>(b);
     jacobi_order<<<columns, 256, 0, stream>>>(b);
 }

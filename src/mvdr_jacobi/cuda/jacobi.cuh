@@ -46,6 +46,10 @@ struct jacobi_record {
  * change (cuda/follow.cuh). */
 enum jacobi_start : uint32_t { FROM_NOTHING, FROM_VECTORS, FROM_FOLLOWED };
 
+/* The launches that teams of thread blocks make: the Cholesky factors, sweeps pair by pair, sweeps
+ * of all pairs at once from vectors. */
+enum jacobi_launch : uint32_t { FACTORING, BY_PAIRS, TOGETHER };
+
 /* Matrices with the same number of rows. They are stored with a multiple of 32 rows and columns.
  * Rows and columns beyond `rows` are zero, in the results, too. */
 struct jacobi_batch {
@@ -64,16 +68,16 @@ struct jacobi_batch {
     double *own;           /* [matrix][order] scratch: squares of the columns in the order of x */
     jacobi_record *record; /* [matrix] */
     unsigned long long *worst; /* [matrix][JACOBI_MOST_SWEEPS] bits of squares of residuals */
-    uint32_t *arrived; /* [1 + count], twice, for two launches. [0]: thread blocks that have begun;
-                          [1 + team]: arrivals at the team's barriers */
+    uint32_t *arrived; /* [1 + count], MVDR_DEVICE_LAUNCHES times. [0]: thread blocks that have
+                          begun; [1 + team]: arrivals at the team's barriers */
     uint32_t teams, members; /* of a launch: number of teams, thread blocks of a team */
     struct {
         uint32_t teams, members;
-    } fit[2]; /* [0]: pair by pair; [1]: all pairs at once, from vectors. Set by jacobi_fit */
-    complex64 *squares; /* [mvdr_jacobi_teams()][4][order][order] scratch of a team */
-    double *sums;       /* [mvdr_jacobi_teams()][2][jacobi_parts()][order] scratch of a team */
-    double *turn;       /* [matrix][order][order] scratch of cuda/follow.cuh */
-    complex64 *change;  /* [matrix][2][FOLLOW_PROBES][order] the same */
+    } fit[MVDR_DEVICE_LAUNCHES]; /* set by jacobi_fit; no teams: no launch */
+    complex64 *squares;          /* [mvdr_jacobi_teams()][4][order][order] scratch of a team */
+    double *sums;      /* [mvdr_jacobi_teams()][2][jacobi_parts()][order] scratch of a team */
+    double *turn;      /* [matrix][order][order] scratch of cuda/follow.cuh */
+    complex64 *change; /* [matrix][2][FOLLOW_PROBES][order] the same */
 
     __device__ size_t first(uint32_t matrix) const { return (size_t)matrix * order * order; }
     __device__ bool wants(uint32_t matrix) const { return !wanted || wanted[matrix]; }
@@ -129,6 +133,45 @@ __device__ inline void each_element(const fragment_c (&c)[4], uint32_t row, uint
 #pragma unroll
         for (unsigned e = 0; e < 4; e++)
             take(row + c_row(e), column + 8 * j + c_column(e), complex64{c[j].re[e], c[j].im[e]});
+}
+
+/* ---- teams ----------------------------------------------------------------------------------- */
+
+/* Waits for all thread blocks of a team. Afterwards each sees the others' results. */
+__device__ inline void team_barrier(uint32_t *arrived, uint32_t target) {
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        uint32_t seen;
+        __threadfence();
+        atomicAdd(arrived, 1);
+        do
+            asm volatile("ld.acquire.gpu.u32 %0, [%1];" : "=r"(seen) : "l"(arrived) : "memory");
+        while (seen < target);
+    }
+    __syncthreads();
+}
+
+/* A member of a team, and the count that its next barrier waits for. */
+struct team_member {
+    uint32_t team, member, members, *arrived, target;
+};
+
+/* Joins a team. Thread blocks take their places in the order in which they begin, so that a team
+ * never waits for a block that could begin only after the team has ended. */
+__device__ inline team_member join_team(const jacobi_batch &b) {
+    __shared__ uint32_t ticket;
+    if (threadIdx.x == 0)
+        ticket = atomicAdd(b.arrived, 1);
+    __syncthreads();
+    const uint32_t team = ticket / b.members;
+    return {team, ticket % b.members, b.members, b.arrived + 1 + team, 0};
+}
+
+__device__ inline void meet(team_member &own) {
+    if (own.members == 1)
+        __syncthreads();
+    else
+        team_barrier(own.arrived, own.target += own.members);
 }
 
 /* ---- X from the matrix ----------------------------------------------------------------------- */
@@ -206,13 +249,13 @@ __global__ void __launch_bounds__(JACOBI_THREADS, 3) jacobi_products(jacobi_batc
  * This function and others below are not inlined, so that each has all registers. Otherwise the
  * values that do not fit would be spilled again and again, as nothing stays in the L1 cache.
  *
- * Multiplies the rows begin.. of 32 columns by w, in place, 16 rows for each warp at a time.
- * column(c) is column c.
+ * Multiplies 16 rows of 32 columns by w, in place, at begin, begin + step and so on. column(c) is
+ * column c. A warp calls.
  */
 template <typename AT>
-__device__ __noinline__ void turn_columns(AT column, uint32_t begin, uint32_t end,
+__device__ __noinline__ void turn_columns(AT column, uint32_t begin, uint32_t end, uint32_t step,
                                           const complex64 *w) {
-    for (uint32_t row = begin + 16 * warp(); row < end; row += 16 * warps()) {
+    for (uint32_t row = begin; row < end; row += step) {
         fragment_a left[4];
 #pragma unroll
         for (unsigned k = 0; k < 4; k++)
@@ -257,11 +300,11 @@ __device__ inline double refine_rsqrt(double x, double y) {
     return fma(y * e, fma(e, 0.375, 0.5), y);
 }
 
-/* Factors a square of 32 rows on the diagonal: L goes to `panel`, its columns n apart, and (L^-1)^H
- * to w, by elimination in the square and in the identity together. Lane i of every warp has the
- * rule of row i. A pivot of 0 leaves a column of zeros. Destroys s. Returns whether all pivots
- * exceed their least value or that is infinite. All threads call. */
-__device__ __noinline__ bool factor_square(complex64 *s, pivot_rule rule, complex64 *panel,
+/* Factors a square of 32 rows on the diagonal: L goes to `square`, unless it is NULL, its columns n
+ * apart, and (L^-1)^H to w, by elimination in the square and in the identity together. Lane i of
+ * every warp has the rule of row i. A pivot of 0 leaves a column of zeros. Destroys s. Returns
+ * whether all pivots exceed their least value or that is infinite. All threads call. */
+__device__ __noinline__ bool factor_square(complex64 *s, pivot_rule rule, complex64 *square,
                                            uint32_t n, complex64 *w) {
     bool fine = true;
     double own_over = 0;
@@ -276,15 +319,15 @@ __device__ __noinline__ bool factor_square(complex64 *s, pivot_rule rule, comple
         column = lane() > k ? complex64{column.re * over, column.im * over}
                             : complex64{lane() == k ? pivot * over : 0, 0};
         row = {row.re * over, row.im * over};
-        if (warp() == 0 && lane() >= k)
-            panel[(size_t)k * n + lane()] = column;
+        if (square && warp() == 0 && lane() >= k)
+            square[(size_t)k * n + lane()] = column;
         for (uint32_t j = k + 1 + warp(); j < JACOBI_PIVOT; j += warps()) {
             const complex64 minus = {-__shfl_sync(ALL_LANES, column.re, j),
                                      __shfl_sync(ALL_LANES, column.im, j)}; /* -conj(L_jk) */
-            complex64 square = s[j * PIVOT_LD + lane()], inverse = w[j * PIVOT_LD + lane()];
-            add_product(square, minus, column);
+            complex64 left = s[j * PIVOT_LD + lane()], inverse = w[j * PIVOT_LD + lane()];
+            add_product(left, minus, column);
             add_product(inverse, minus, row);
-            s[j * PIVOT_LD + lane()] = square, w[j * PIVOT_LD + lane()] = inverse;
+            s[j * PIVOT_LD + lane()] = left, w[j * PIVOT_LD + lane()] = inverse;
         }
         __syncthreads();
     }
@@ -297,91 +340,138 @@ __device__ __noinline__ bool factor_square(complex64 *s, pivot_rule rule, comple
     return fine;
 }
 
-/* Subtracts the products of the factor's finished columns from the panel of 32 columns at
- * `first`. */
-__device__ __noinline__ void update_panel(complex64 *a, uint32_t n, uint32_t first) {
-    for (uint32_t row = first + 16 * warp(); row < n; row += 16 * warps()) {
-        fragment_c c[4] = {};
-        for (uint32_t k = 0; k < first; k += 8) {
-            fragment_a left;
-            load_a(left, a, n, row, k);
+/* Subtracts the products of the 32 columns at `first` of the factor from the matrix after them: 16
+ * rows of 32 columns for each of the team's warps at a time. */
+__device__ __noinline__ void update_rest(complex64 *a, uint32_t n, uint32_t first,
+                                         const team_member &own) {
+    const uint32_t begin = first + JACOBI_PIVOT, all = own.members * warps();
+    uint32_t tile = own.member * warps() + warp();
+    for (uint32_t column = begin; column < n; column += JACOBI_PIVOT) {
+        const uint32_t down = (n - column) / 16;
+        for (; tile < down; tile += all) {
+            const uint32_t row = column + 16 * tile;
+            fragment_c c[4] = {};
 #pragma unroll
-            for (uint32_t j = 0; j < 4; j++) {
-                fragment_b right; /* L^H */
+            for (uint32_t k = first; k < begin; k += 8) {
+                fragment_a left;
+                load_a(left, a, n, row, k);
 #pragma unroll
-                for (unsigned i = 0; i < 2; i++) {
-                    const complex64 x = a[(size_t)(k + b_row(i)) * n + first + 8 * j + b_column()];
-                    right.re[i] = -x.re, right.im[i] = x.im;
+                for (uint32_t j = 0; j < 4; j++) {
+                    fragment_b right; /* L^H */
+#pragma unroll
+                    for (unsigned i = 0; i < 2; i++) {
+                        const complex64 x =
+                            a[(size_t)(k + b_row(i)) * n + column + 8 * j + b_column()];
+                        right.re[i] = -x.re, right.im[i] = x.im;
+                    }
+                    multiply(c[j], left, right);
                 }
-                multiply(c[j], left, right);
             }
+            each_element(c, row, column, [=](uint32_t p, uint32_t q, complex64 sum) {
+                complex64 *at = a + (size_t)q * n + p;
+                if (p >= q) /* the matrix remains above its diagonal */
+                    *at = {at->re + sum.re, at->im + sum.im};
+            });
         }
-        each_element(c, row, first, [=](uint32_t p, uint32_t q, complex64 sum) {
-            complex64 *at = a + (size_t)q * n + p;
-            if (p >= q) /* the matrix remains above its diagonal */
-                *at = {at->re + sum.re, at->im + sum.im};
-        });
+        tile -= down;
     }
 }
 
-/* Replaces the lower triangle by the factor. The matrix is the upper triangle with `diagonal` and
- * shift. `again`: the lower triangle has to be restored first, and pivots get a least value. False:
- * a pivot is not above rounding. All threads call. */
-__device__ inline bool factor_matrix(complex64 *a, uint32_t rows, uint32_t n,
-                                     const double *diagonal, double shift, bool again, complex64 *s,
-                                     complex64 *w) {
-    for (uint32_t e = threadIdx.x; again && e < n * n; e += blockDim.x)
+/* A matrix that a team factors. */
+struct factoring {
+    complex64 *a;       /* the matrix is the upper triangle with `diagonal` and shift */
+    complex64 *squares; /* L's squares on the diagonal, in their places in a matrix of its own:
+                           those of a are read by all members */
+    const double *diagonal;
+    uint32_t rows, n;
+    complex64 *s, *w; /* shared memory for a square each */
+};
+
+/* Restores the lower triangle, with a shift of the diagonal. All threads of all members call. */
+__device__ inline void restore_matrix(const factoring &f, double shift, const team_member &own) {
+    const uint32_t n = f.n, step = own.members * blockDim.x,
+                   begin = own.member * blockDim.x + threadIdx.x;
+    for (uint32_t e = begin; e < n * n; e += step)
         if (e % n > e / n)
-            a[e] = conj(a[(size_t)(e % n) * n + e / n]);
-    for (uint32_t i = threadIdx.x; again && i < n; i += blockDim.x)
-        a[(size_t)i * n + i] = {diagonal[i] + (i < rows ? shift : 0), 0};
-    __syncthreads();
+            f.a[e] = conj(f.a[(size_t)(e % n) * n + e / n]);
+    for (uint32_t i = begin; i < n; i += step)
+        f.a[(size_t)i * n + i] = {f.diagonal[i] + (i < f.rows ? shift : 0), 0};
+}
+
+/* Replaces the lower triangle by the factor, except for the squares on its diagonal. `again`: with
+ * the shift, and pivots get a least value. False: a pivot is not above rounding. All threads of all
+ * members call. */
+__device__ inline bool factor_matrix(const factoring &f, double shift, bool again,
+                                     team_member &own) {
+    const uint32_t n = f.n, rows = f.rows;
     for (uint32_t first = 0; first < n; first += JACOBI_PIVOT) {
-        update_panel(a, n, first);
-        __syncthreads();
-        complex64 *panel = a + (size_t)first * n;
+        complex64 *panel = f.a + (size_t)first * n;
         for (uint32_t e = threadIdx.x; e < JACOBI_PIVOT * JACOBI_PIVOT; e += blockDim.x) {
             const uint32_t i = e % JACOBI_PIVOT, j = e / JACOBI_PIVOT;
-            s[j * PIVOT_LD + i] = panel[(size_t)j * n + first + i];
-            w[j * PIVOT_LD + i] = {i == j ? 1. : 0., 0};
+            f.s[j * PIVOT_LD + i] = panel[(size_t)j * n + first + i];
+            f.w[j * PIVOT_LD + i] = {i == j ? 1. : 0., 0};
         }
         __syncthreads();
         pivot_rule rule = {INFINITY, 0}; /* rows beyond the matrix */
         if (first + lane() < rows && again)
             rule = {shift / 4, shift / 4};
         else if (first + lane() < rows)
-            rule = {n * 0x1p-52 * diagonal[first + lane()], 0};
-        if (!factor_square(s, rule, panel + first, n, w) && !again)
+            rule = {n * 0x1p-52 * f.diagonal[first + lane()], 0};
+        complex64 *square = own.member ? nullptr : f.squares + (size_t)first * n + first;
+        if (!factor_square(f.s, rule, square, n, f.w) && !again)
             return false;
-        turn_columns([=](uint32_t c) { return panel + (size_t)c * n; }, first + JACOBI_PIVOT, n, w);
-        __syncthreads();
+        const uint32_t step = 16 * own.members * warps(),
+                       row = first + JACOBI_PIVOT + 16 * (own.member * warps() + warp());
+        turn_columns([=](uint32_t c) { return panel + (size_t)c * n; }, row, n, step, f.w);
+        meet(own);
+        update_rest(f.a, n, first, own);
+        meet(own);
     }
     return true;
 }
 
+/* Moves the squares on the diagonal to the factor. */
+__device__ inline void complete_factor(const factoring &f, const team_member &own) {
+    for (uint32_t first = JACOBI_PIVOT * own.member; first < f.n;
+         first += JACOBI_PIVOT * own.members)
+        for (uint32_t e = threadIdx.x; e < JACOBI_PIVOT * JACOBI_PIVOT; e += blockDim.x) {
+            const uint32_t i = first + e % JACOBI_PIVOT, j = first + e / JACOBI_PIVOT;
+            if (i >= j)
+                f.a[(size_t)j * f.n + i] = f.squares[(size_t)j * f.n + i];
+        }
+}
+
 /* Computes the Cholesky factor of each matrix, with a shift if the matrix is not definite. A matrix
- * of zeros gets the identity's vectors. One thread block for each matrix. */
+ * of zeros gets the identity's vectors. x is scratch. */
 __global__ void __launch_bounds__(CHOLESKY_THREADS, 1) jacobi_factor(jacobi_batch b) {
     constexpr double TINY = 1e-280;
     __shared__ complex64 s[JACOBI_PIVOT * PIVOT_LD], w[JACOBI_PIVOT * PIVOT_LD];
-    const uint32_t n = b.order, matrix = blockIdx.x;
-    complex64 *a = b.a + b.first(matrix);
-    double *diagonal = b.own + (size_t)matrix * n, trace = 0;
-    for (uint32_t i = threadIdx.x; i < JACOBI_MOST_SWEEPS; i += blockDim.x)
-        b.worst[(size_t)matrix * JACOBI_MOST_SWEEPS + i] = 0;
-    for (uint32_t i = threadIdx.x; matrix == 0 && i < 2 * (b.count + 1); i += blockDim.x)
-        b.arrived[i] = 0;
-    if (!b.wants(matrix))
-        return;
-    for (uint32_t i = threadIdx.x; i < n; i += blockDim.x)
-        trace += diagonal[i] = a[(size_t)i * n + i].re;
-    trace = block_sum(trace);
-    const bool definite = factor_matrix(a, b.rows, n, diagonal, 0, false, s, w);
-    const double shift = definite ? 0 : fmax(n * 0x1p-51 * trace, TINY);
-    if (!definite)
-        factor_matrix(a, b.rows, n, diagonal, shift, true, s, w);
-    if (threadIdx.x == 0)
-        b.record[matrix] = {0, shift, 0, 0};
+    team_member own = join_team(b);
+    const uint32_t n = b.order;
+    for (uint32_t matrix = own.team; matrix < b.count; matrix += b.teams) {
+        complex64 *a = b.a + b.first(matrix);
+        double *diagonal = b.own + (size_t)matrix * n, trace = 0;
+        for (uint32_t i = threadIdx.x; own.member == 0 && i < JACOBI_MOST_SWEEPS; i += blockDim.x)
+            b.worst[(size_t)matrix * JACOBI_MOST_SWEEPS + i] = 0;
+        if (!b.wants(matrix))
+            continue;
+        for (uint32_t i = threadIdx.x; i < n; i += blockDim.x)
+            trace += diagonal[i] = a[(size_t)i * n + i].re; /* each member writes the same */
+        trace = block_sum(trace);
+        meet(own);
+        const factoring f = {a, b.x + b.first(matrix), diagonal, b.rows, n, s, w};
+        double shift = 0;
+        if (!factor_matrix(f, 0, false, own)) {
+            shift = fmax(n * 0x1p-51 * trace, TINY);
+            meet(own);
+            restore_matrix(f, shift, own);
+            meet(own);
+            factor_matrix(f, shift, true, own);
+        }
+        complete_factor(f, own);
+        if (own.member == 0 && threadIdx.x == 0)
+            b.record[matrix] = {0, shift, 0, 0};
+    }
 }
 
 /* ---- sweeps ---------------------------------------------------------------------------------- */
@@ -756,43 +846,6 @@ __device__ __noinline__ void straighten(pivot_room &r) {
     }
 }
 
-/* Waits for all thread blocks of a team. Afterwards each sees the others' results. */
-__device__ inline void team_barrier(uint32_t *arrived, uint32_t target) {
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        uint32_t seen;
-        __threadfence();
-        atomicAdd(arrived, 1);
-        do
-            asm volatile("ld.acquire.gpu.u32 %0, [%1];" : "=r"(seen) : "l"(arrived) : "memory");
-        while (seen < target);
-    }
-    __syncthreads();
-}
-
-/* A member of a team, and the count that its next barrier waits for. */
-struct team_member {
-    uint32_t team, member, members, *arrived, target;
-};
-
-/* Joins a team. Thread blocks take their places in the order in which they begin, so that a team
- * never waits for a block that could begin only after the team has ended. */
-__device__ inline team_member join_team(const jacobi_batch &b) {
-    __shared__ uint32_t ticket;
-    if (threadIdx.x == 0)
-        ticket = atomicAdd(b.arrived, 1);
-    __syncthreads();
-    const uint32_t team = ticket / b.members;
-    return {team, ticket % b.members, b.members, b.arrived + 1 + team, 0};
-}
-
-__device__ inline void meet(team_member &own) {
-    if (own.members == 1)
-        __syncthreads();
-    else
-        team_barrier(own.arrived, own.target += own.members);
-}
-
 /* Squares of residuals. ORTHOGONAL2: pairs below it are orthogonal to rounding and are not turned.
  * Sweeps continue until all pairs are. NEARLY2: after a sweep that found nothing above it, columns
  * of one block are compared in the first round only. */
@@ -815,7 +868,7 @@ __device__ inline double turn_pair(complex64 *x, uint32_t n, double *d, index_pa
         __syncthreads();
         if (r.turned)
             straighten(r);
-        turn_columns(column, 0, n, r.w);
+        turn_columns(column, 16 * warp(), n, 16 * warps(), r.w);
     }
     if (keeps)
         d[own] = r.d[0][threadIdx.x];
@@ -868,7 +921,7 @@ __global__ void __launch_bounds__(JACOBI_THREADS, JACOBI_RESIDENT) jacobi_sweeps
     for (uint32_t across = 0; across < 2; across++)
         r.games[across][threadIdx.x] = games_of(threadIdx.x, across);
     for (uint32_t matrix = place.team; matrix < b.count; matrix += b.teams) {
-        if (b.fit[1].teams && b.begins_from_vectors(matrix))
+        if (b.fit[TOGETHER].teams && b.begins_from_vectors(matrix))
             continue;
         unsigned long long *worst = b.worst + (size_t)matrix * JACOBI_MOST_SWEEPS;
         sweep_progress now(b, matrix);
