@@ -810,8 +810,10 @@ __device__ __noinline__ void sweep_pivot(pivot_room &r, bool across) {
         r.turned = true;
 }
 
-/* w <- w (3 - w^H w) / 2 restores the orthogonality of w's columns, so that rounding errors of a
- * few units do not add up over the sweeps. Destroys r.e. All threads call. */
+/* w <- w + w (1 - w^H w) / 2 restores the orthogonality of w's columns, so that rounding errors of
+ * a few units do not add up over the sweeps. The correction is added to w: a product with (3 - w^H
+ * w) / 2 would shorten the columns, since numbers above 1 are rounded to twice the spacing of those
+ * below it. Destroys r.e. All threads call. */
 __device__ __noinline__ void straighten(pivot_room &r) {
     const uint32_t row = 16 * (warp() % 2), column = 16 * (warp() / 2);
     for (uint32_t turn = 0; turn < 2; turn++) {
@@ -836,10 +838,11 @@ __device__ __noinline__ void straighten(pivot_room &r) {
 #pragma unroll
             for (unsigned e = 0; e < 4; e++) {
                 const uint32_t p = row + c_row(e), q = column + 8 * j + c_column(e);
+                complex64 &w = r.w[q * PIVOT_LD + p];
                 if (turn)
-                    r.w[q * PIVOT_LD + p] = {c[j].re[e], c[j].im[e]};
+                    w = {w.re + c[j].re[e], w.im + c[j].im[e]};
                 else
-                    r.t[q * PIVOT_LD + p] = {fma(-0.5, c[j].re[e], p == q ? 1.5 : 0.),
+                    r.t[q * PIVOT_LD + p] = {fma(-0.5, c[j].re[e], p == q ? 0.5 : 0.),
                                              -0.5 * c[j].im[e]};
             }
         __syncthreads();
