@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The block Jacobi method of src/mvdr_jacobi/cuda/jacobi.cuh against LAPACK's zheevd, and
+/* The block Jacobi method of src/mvdr_jacobi/cuda/jacobi/run.cuh against LAPACK's zheevd, and
  * graded matrices against Jacobi's method in long double. A plain program (exit 77 without a GPU).
  * Options: --quick (small sizes, for compute-sanitizer), --time (figures, beside cuSOLVER). */
 #include <complex>
@@ -20,7 +20,7 @@
 #include <random>
 #include <vector>
 
-#include "mvdr_jacobi/cuda/follow.cuh"
+#include "mvdr_jacobi/cuda/jacobi/run.cuh"
 
 typedef std::complex<double> cplx;
 typedef std::vector<cplx> square; /* n x n, column by column */
@@ -623,7 +623,8 @@ int main(int argc, char **argv) {
     for (int i = 1; i < argc; i++) {
         quick |= !strcmp(argv[i], "--quick"), timed |= !strcmp(argv[i], "--time");
         if (!strcmp(argv[i], "--help")) {
-            printf("gpu_jacobi [--quick | --time]: tests the eigenvectors of jacobi_cuda.cuh, or "
+            printf("gpu_jacobi [--quick | --time]: tests the eigenvectors of "
+                   "mvdr_jacobi/cuda/jacobi/, or "
                    "times them beside cuSOLVER's\n");
             return 0;
         }

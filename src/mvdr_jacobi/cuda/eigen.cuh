@@ -2,7 +2,7 @@
 /*
  * Eigenvalues of a Hermitian matrix without eigenvectors, in float64 by one thread block, in shared
  * memory if the matrix fits: Householder's reduction to a tridiagonal matrix, and bisection by
- * Sturm counts of all eigenvalues at once (Golub and Van Loan, 8.3 and 8.4). cuda/jacobi.cuh finds
+ * Sturm counts of all eigenvalues at once (Golub and Van Loan, 8.3 and 8.4). cuda/jacobi/ finds
  * eigenvectors, too.
  */
 #ifndef SONAR_MVDR_JACOBI_CUDA_EIGEN_CUH

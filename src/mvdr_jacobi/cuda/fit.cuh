@@ -4,7 +4,7 @@
 #define SONAR_MVDR_JACOBI_CUDA_FIT_CUH
 
 #include "mvdr_jacobi/cuda/factor_grid.cuh"
-#include "mvdr_jacobi/cuda/follow.cuh"
+#include "mvdr_jacobi/cuda/jacobi/run.cuh"
 #include "mvdr_jacobi/cuda/music.cuh"
 #include "mvdr_jacobi/cuda/solve.cuh"
 #include "mvdr_jacobi/cuda/spectrum_grid.cuh"

@@ -12,7 +12,7 @@
 #include <float.h>
 
 #include "mvdr_jacobi/cuda/decompose.cuh"
-#include "mvdr_jacobi/cuda/follow.cuh"
+#include "mvdr_jacobi/cuda/jacobi/run.cuh"
 #include "mvdr_jacobi/cuda/median.cuh"
 #include "mvdr_jacobi/cuda/state.cuh"
 

@@ -11,7 +11,7 @@
 #include "mvdr_jacobi/rules/inverse.h"
 #include "mvdr_jacobi/mvdr_jacobi.h"
 #include "mvdr_jacobi/route.h"
-#include "mvdr_jacobi/cuda/jacobi.cuh"
+#include "mvdr_jacobi/cuda/jacobi/batch.cuh"
 #include "mvdr_jacobi/rules/tone.h"
 
 namespace mvdr {

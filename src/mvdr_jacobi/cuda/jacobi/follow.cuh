@@ -16,10 +16,10 @@
  *
  * All sums have a fixed order, so that results repeat to the bit.
  */
-#ifndef SONAR_MVDR_JACOBI_CUDA_FOLLOW_CUH
-#define SONAR_MVDR_JACOBI_CUDA_FOLLOW_CUH
+#ifndef SONAR_MVDR_JACOBI_CUDA_JACOBI_FOLLOW_CUH
+#define SONAR_MVDR_JACOBI_CUDA_JACOBI_FOLLOW_CUH
 
-#include "mvdr_jacobi/cuda/jacobi.cuh"
+#include "mvdr_jacobi/cuda/jacobi/pivot.cuh"
 
 namespace mvdr {
 
@@ -557,94 +557,6 @@ inline void follow_change(const jacobi_batch &b, cudaStream_t stream) {
     follow_choose<<<b.count, FOLLOW_THREADS, 0, stream>>>(b);
     follow_one<GAINED>(b, stream);
     follow_one<LOST>(b, stream);
-}
-
-} // namespace mvdr
-
-namespace mvdr {
-
-/* ---- a batch of matrices --------------------------------------------------------------------- */
-
-/* The number of blocks of a team that turns all pairs at once: the one with the least estimated
- * time for all matrices. The estimate for a matrix counts 24 Hermitian products, 6 full ones and 8
- * rounds of pairs, each in turns of the team's warps or blocks. */
-inline uint32_t jacobi_members(const jacobi_batch *b, uint32_t most, uint32_t resident) {
-    const uint32_t columns = b->order / JACOBI_PIVOT, warps = JACOBI_THREADS / WARP,
-                   half = columns * (columns + 1), whole = 2 * columns * columns;
-    uint64_t least = UINT64_MAX;
-    uint32_t members = 1;
-    for (uint32_t m = 1; m <= whole && m <= resident; m++) {
-        const uint32_t teams = most < resident / m ? most : resident / m;
-        const uint64_t turns = 24 * ((half + m * warps - 1) / (m * warps)) +
-                               6 * ((whole + m * warps - 1) / (m * warps)) +
-                               8 * ((columns + m - 1) / m),
-                       all = turns * ((b->count + teams - 1) / teams);
-        if (all < least)
-            least = all, members = m;
-    }
-    return members;
-}
-
-/* The teams of one matrix each that factor at a time. A panel of 32 columns is too little work for
- * more members than there are panels. */
-inline void fit_factoring(jacobi_batch *b, uint32_t processors) {
-    const uint32_t each = processors / b->count, panels = b->order / JACOBI_PIVOT,
-                   members = each < panels ? each : panels;
-    b->fit[FACTORING] = {b->count, members ? members : 1};
-}
-
-/* Sets the teams: as many blocks as run at a time on this number of multiprocessors. */
-inline cudaError_t jacobi_fit(jacobi_batch *b, int processors) {
-    const uint32_t most = (uint32_t)mvdr_jacobi_teams(b->order, b->count),
-                   pairs = b->order / JACOBI_PIVOT;
-    fit_factoring(b, (uint32_t)processors);
-    b->fit[TOGETHER] = {0, 0};
-    for (uint32_t launch = BY_PAIRS; launch <= (most ? TOGETHER : BY_PAIRS); launch++) {
-        const bool together = launch == TOGETHER;
-        int blocks = 0;
-        const cudaError_t error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(
-            &blocks, together ? jacobi_together : jacobi_sweeps, JACOBI_THREADS, 0);
-        if (error)
-            return error;
-        const uint32_t resident = (uint32_t)((blocks > 1 ? blocks : 1) * processors),
-                       members = together           ? jacobi_members(b, most, resident)
-                                 : pairs < resident ? pairs
-                                                    : resident,
-                       teams = members ? resident / members : 0, bound = together ? most : b->count;
-        b->fit[launch] = {teams < bound ? teams : bound, members};
-    }
-    return cudaSuccess;
-}
-
-/* The batch for a launch by teams. */
-inline jacobi_batch batch_for(const jacobi_batch &b, jacobi_launch launch) {
-    jacobi_batch own = b;
-    own.teams = b.fit[launch].teams, own.members = b.fit[launch].members;
-    own.arrived += launch * (b.count + 1);
-    return own;
-}
-
-/* Launches all kernels of a batch. cudaGetLastError has the errors. */
-inline void jacobi_run(const jacobi_batch &b, cudaStream_t stream) {
-    const uint32_t n = b.order;
-    const dim3 tiles((n + TILE_ROWS_64 - 1) / TILE_ROWS_64, n / TILE_COLUMNS_32, b.count),
-        columns((n + 7) / 8, b.count);
-    if (!n || !b.count)
-        return;
-    cudaMemsetAsync(b.arrived, 0, MVDR_DEVICE_LAUNCHES * (b.count + 1) * sizeof *b.arrived, stream);
-    follow_change(b, stream);
-    jacobi_products<TIMES_VECTORS><<<tiles, JACOBI_THREADS, 0, stream>>>(b);
-    jacobi_products<BETWEEN_VECTORS><<<tiles, JACOBI_THREADS, 0, stream>>>(b);
-    const jacobi_batch factoring = batch_for(b, FACTORING), pairs = batch_for(b, BY_PAIRS),
-                       together = batch_for(b, TOGETHER);
-    jacobi_factor<<<factoring.teams * factoring.members, CHOLESKY_THREADS, 0, stream>>>(factoring);
-    jacobi_products<VECTORS_TIMES_FACTOR><<<tiles, JACOBI_THREADS, 0, stream>>>(b);
-    jacobi_norms<<<columns, 256, 0, stream>>>(b);
-    jacobi_sweeps<<<pairs.teams * pairs.members, JACOBI_THREADS, 0, stream>>>(pairs);
-    if (together.teams)
-        jacobi_together<<<together.teams * together.members, JACOBI_THREADS, 0, stream>>>(together);
-    jacobi_norms<<<columns, 256, 0, stream>>>(b);
-    jacobi_order<<<columns, 256, 0, stream>>>(b);
 }
 
 } // namespace mvdr
