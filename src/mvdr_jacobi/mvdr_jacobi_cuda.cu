@@ -3,7 +3,7 @@
  * The GPU's MVDR stage: the same computation as the CPU's, all in float64. The steps and the files
  * of their kernels:
  *
- * - The sums over the sensors (cuda/sums.cuh) or over the snapshots (cuda/arrive.cuh).
+ * - The sums over the sensors (cuda/sums/) or over the snapshots (cuda/arrive.cuh).
  * - Loading and inverse factor, a thread block for each bin (cuda/solve.cuh), and the spectrum, a
  *   thread block for 32 directions of a bin (cuda/spectrum.cuh).
  * - For large matrices, a thread block for each square of 64 rows and columns: counts and factors

@@ -5,7 +5,7 @@
 
 #include "mvdr_jacobi/cuda/stage.cuh"
 #include "mvdr_jacobi/cuda/inverse.cuh"
-#include "mvdr_jacobi/cuda/sums.cuh"
+#include "mvdr_jacobi/cuda/sums/sums.cuh"
 #include "mvdr_jacobi/cuda/tone.cuh"
 
 namespace mvdr {

@@ -16,7 +16,7 @@ extern "C" {
 
 enum {
     MVDR_DEVICE_POINTS = 64,     /* points of an evaluation at a time */
-    MVDR_DEVICE_FEW_POINTS = 32, /* up to this many are projected by cuda/points.cuh */
+    MVDR_DEVICE_FEW_POINTS = 32, /* up to this many are projected by cuda/sums/points.cuh */
     MVDR_DEVICE_SQUARE = 64,     /* rows of a square of a matrix or of its spectrum */
     MVDR_DEVICE_VECTORS = 5,     /* vectors of a solving block, as long as the matrix */
     MVDR_DEVICE_SWEEPS = 40,     /* most sweeps of Jacobi's method */

@@ -4,7 +4,7 @@
 #define SONAR_MVDR_JACOBI_CUDA_MATRIX_CUH
 
 #include "mvdr_jacobi/cuda/factor.cuh"
-#include "mvdr_jacobi/cuda/sums.cuh"
+#include "mvdr_jacobi/cuda/sums/common.cuh"
 
 namespace mvdr {
 

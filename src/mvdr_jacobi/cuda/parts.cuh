@@ -5,7 +5,7 @@
 #ifndef SONAR_MVDR_JACOBI_CUDA_PARTS_CUH
 #define SONAR_MVDR_JACOBI_CUDA_PARTS_CUH
 
-#include "mvdr_jacobi/cuda/sums.cuh"
+#include "mvdr_jacobi/cuda/sums/sums.cuh"
 #include "mvdr_jacobi/cuda/tone.cuh"
 #include "mvdr_jacobi/cuda/arrive.cuh"
 #include "mvdr_jacobi/cuda/params.cuh"

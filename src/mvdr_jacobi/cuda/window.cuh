@@ -6,7 +6,7 @@
 #include "mvdr_jacobi/cuda/factor_grid.cuh"
 #include "mvdr_jacobi/cuda/inverse.cuh"
 #include "mvdr_jacobi/cuda/music.cuh"
-#include "mvdr_jacobi/cuda/points.cuh"
+#include "mvdr_jacobi/cuda/sums/points.cuh"
 #include "mvdr_jacobi/cuda/solve.cuh"
 #include "mvdr_jacobi/cuda/spectrum_grid.cuh"
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Projections of all snapshots on a few points off the grid: x^H a as in cuda/sums.cuh, in float64.
+ * Projections of all snapshots on a few points off the grid: x^H a as in sums.cuh, in float64.
  * Tiles of 64 points would multiply mostly columns that are not wanted. Here a thread block
  * computes up to 32 points, with 16 columns for each warp. The block makes the steering vectors
  * once, in shared memory. The snapshots are read once for all points of the block.
  */
-#ifndef SONAR_MVDR_JACOBI_CUDA_POINTS_CUH
-#define SONAR_MVDR_JACOBI_CUDA_POINTS_CUH
+#ifndef SONAR_MVDR_JACOBI_CUDA_SUMS_POINTS_CUH
+#define SONAR_MVDR_JACOBI_CUDA_SUMS_POINTS_CUH
 
-#include "mvdr_jacobi/cuda/sums.cuh"
+#include "mvdr_jacobi/cuda/sums/many.cuh"
 
 namespace mvdr {
 
