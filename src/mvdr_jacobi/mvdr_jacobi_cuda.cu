@@ -8,7 +8,7 @@
  *   thread block for 32 directions of a bin (cuda/spectrum.cuh).
  * - For large matrices, a thread block for each square of 64 rows and columns: counts and factors
  *   (cuda/factor_grid.cuh), and spectra (cuda/spectrum_grid.cuh).
- * - Instead of these, the streaming inverse, updated by the snapshots (cuda/inverse.cuh).
+ * - Instead of these, the streaming inverse, updated by the snapshots (cuda/inverse/).
  *
  * The host decides nothing that depends on data, and no intermediate result leaves the device. A
  * file has its kernels and the functions of the host that launch them; cuda/window.cuh has their

@@ -4,7 +4,7 @@
 #define SONAR_MVDR_JACOBI_CUDA_ARRIVE_CUH
 
 #include "mvdr_jacobi/cuda/stage.cuh"
-#include "mvdr_jacobi/cuda/inverse.cuh"
+#include "mvdr_jacobi/cuda/inverse/inverse.cuh"
 #include "mvdr_jacobi/cuda/sums/sums.cuh"
 #include "mvdr_jacobi/cuda/tone.cuh"
 

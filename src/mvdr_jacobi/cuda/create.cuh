@@ -10,7 +10,7 @@
 
 #include "mvdr_jacobi/cuda/fit.cuh"
 #include "mvdr_jacobi/cuda/factor_grid.cuh"
-#include "mvdr_jacobi/cuda/inverse.cuh"
+#include "mvdr_jacobi/cuda/inverse/inverse.cuh"
 
 namespace mvdr::host {
 

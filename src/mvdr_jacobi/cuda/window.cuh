@@ -4,7 +4,7 @@
 #define SONAR_MVDR_JACOBI_CUDA_WINDOW_CUH
 
 #include "mvdr_jacobi/cuda/factor_grid.cuh"
-#include "mvdr_jacobi/cuda/inverse.cuh"
+#include "mvdr_jacobi/cuda/inverse/inverse.cuh"
 #include "mvdr_jacobi/cuda/music.cuh"
 #include "mvdr_jacobi/cuda/sums/points.cuh"
 #include "mvdr_jacobi/cuda/solve.cuh"

@@ -1,34 +1,16 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/*
- * The streaming inverse M on the GPU (inverse.h). In a window that updates it, the kernels do the
- * following, in this order:
- *
- * - Note the columns x that enter and leave, before the ring stores the new ones.
- * - Compute y = M x for all of them in one pass over M.
- * - Choose the loading, and decide for each bin whether M is updated (a thread block for each bin).
- * - Subtract sum y y^H / s from M: the lower triangle is computed and mirrored.
- * - Compute p = a^H M a and q = |M a|^2 for all directions on the tensor cores, and from them the
- *   powers.
- * - Measure the rounding error of M.
- *
- * A bin without M, or whose M has too different a loading or too large an error, is left unsolved:
- * the solver computes its factor X, and M = X X^H follows from it. Kernels return at once for bins
- * in which they have nothing to do.
- */
-#ifndef SONAR_MVDR_JACOBI_CUDA_INVERSE_CUH
-#define SONAR_MVDR_JACOBI_CUDA_INVERSE_CUH
+/* The streaming inverse M: the columns that enter and leave, the choice whether M is updated, its
+ * update, and M from a factor. */
+#ifndef SONAR_MVDR_JACOBI_CUDA_INVERSE_UPDATE_CUH
+#define SONAR_MVDR_JACOBI_CUDA_INVERSE_UPDATE_CUH
 
-#include "core/random.h"
 #include "mvdr_jacobi/rules/inverse.h"
 #include "mvdr_jacobi/cuda/solve.cuh"
-#include "mvdr_jacobi/cuda/spectrum.cuh"
 #include "mvdr_jacobi/cuda/state.cuh"
 
 namespace mvdr {
 
 constexpr uint32_t INVERSE_THREADS = 128;
-constexpr uint32_t MOMENT_ROWS =
-    SPECTRUM_WARPS * TILE_ROWS; /* rows of M that a thread block multiplies */
 
 __device__ inline tiles inverse_of(const view &v, uint32_t bin) {
     return {v.m + (size_t)bin * v.most * v.most, v.most};
@@ -341,215 +323,6 @@ __global__ void __launch_bounds__(INVERSE_THREADS) keep_inverse(view v, uint32_t
     s.trace = sums.trace, s.energy = sums.energy;
 }
 
-/* ---- the spectrum ---------------------------------------------------------------------------- */
-
-/* Parts of p and q: [part][bin][point][2]. */
-__device__ inline double *moments_of(const view &v, const points &p, uint32_t part, uint32_t bin,
-                                     uint32_t point) {
-    return v.moment + (((size_t)part * v.spec.bins + bin) * p.pitch + point) * 2;
-}
-
-__device__ inline bool has_moments(const view &v, uint32_t bin) {
-    return v.in_band(bin) && v.bin[bin].slid && v.bin[bin].delta > 0;
-}
-
-/* Adds the terms of a^H M a and |M a|^2 in 16 rows of M a. */
-__device__ inline void add_moments(const looks &l, uint32_t first, const strip &sum,
-                                   double form[2][LOOKS / 8][2]) {
-#pragma unroll
-    for (uint32_t t = 0; t < LOOKS / 8; t++)
-#pragma unroll
-        for (uint32_t i = 0; i < 4; i++) {
-            const uint32_t row = min(first + c_row(i), l.v.order - 1),
-                           look = min(l.first + 8 * t + c_column(i), l.p.count - 1);
-            const complex64 y = {sum.part[t].re[i], sum.part[t].im[i]}, a = l.steering(row, look);
-            form[0][t][i % 2] += a.re * y.re + a.im * y.im;
-            form[1][t][i % 2] += square(y);
-        }
-}
-
-/* M as the left factor of a product. Its rows are the conjugates of its columns, and lie in memory
- * in the order of a fragment. */
-struct inverse_columns {
-    tiles m;
-};
-__device__ inline fragment_a columns_of(const inverse_columns &w, uint32_t first, uint32_t k) {
-    return rows_of(w.m, first, k);
-}
-
-/* A thread's part of the next stretch of steering vectors. It is read from memory while the present
- * stretch is multiplied. */
-struct next_stretch {
-    static constexpr uint32_t DOWN = STRETCH / 4, COUNT = DOWN * LOOKS / 8 / SPECTRUM_WARPS;
-    complex32 at[COUNT];
-
-    __device__ static uint32_t tile(uint32_t i) { return warp() + i * SPECTRUM_WARPS; }
-
-    __device__ void fetch(const looks &l, uint32_t row) {
-        const complex32 *from = l.p.steering + (size_t)l.bin * steering_size(l.p.pitch, l.v.most);
-        const uint32_t last = (l.p.count - 1) / 8, end = l.v.most / 4 - 1;
-#pragma unroll
-        for (uint32_t i = 0; i < COUNT; i++) {
-            const uint32_t down = min(row / 4 + tile(i) % DOWN, end),
-                           look = min(l.first / 8 + tile(i) / DOWN, last);
-            at[i] = from[((size_t)look * (l.v.most / 4) + down) * WARP + lane()];
-        }
-    }
-
-    __device__ void put(stretch &y) const {
-#pragma unroll
-        for (uint32_t i = 0; i < COUNT; i++)
-            y.at[tile(i) % DOWN][tile(i) / DOWN][lane()] = wide(at[i]);
-    }
-};
-
-/* Computes the parts of p and q in MOMENT_ROWS rows of M. M is padded with zeros, so that rows of
- * the steering vectors beyond the order add nothing. Grid: groups of points, bins, parts. */
-__global__ void __launch_bounds__(SPECTRUM_WARPS *WARP, 3) moments(view v, points p) {
-    __shared__ stretch y;
-    __shared__ double form[SPECTRUM_WARPS][2][LOOKS];
-    const uint32_t bin = blockIdx.y, part = blockIdx.z, rows = padded(v.order);
-    if (!has_moments(v, bin))
-        return;
-    const looks l = {v, p, bin, blockIdx.x * LOOKS};
-    const inverse_columns m = {inverse_of(v, bin)};
-    const uint32_t first = part * MOMENT_ROWS + warp() * TILE_ROWS;
-    const bool any = first < rows;
-    strip sum = {};
-    next_stretch next;
-    next.fetch(l, 0);
-    for (uint32_t row = 0; row < rows; row += STRETCH) {
-        fragment_a left = {};
-        if (any)
-            left = columns_of(m, first, row);
-        __syncthreads();
-        next.put(y);
-        __syncthreads();
-        if (row + STRETCH < rows)
-            next.fetch(l, row + STRETCH);
-        if (any)
-            add_rows(m, y, first, row, min(rows - row, STRETCH), left, sum);
-    }
-    double own[2][LOOKS / 8][2] = {};
-    if (any)
-        add_moments(l, first, sum, own);
-#pragma unroll
-    for (uint32_t t = 0; t < LOOKS / 8 * 4; t++) {
-        double whole = own[t % 2][t / 4][t / 2 % 2];
-        for (unsigned offset = 4; offset < WARP; offset *= 2)
-            whole += __shfl_xor_sync(ALL_LANES, whole, offset);
-        if (lane() < 4)
-            form[warp()][t % 2][8 * (t / 4) + c_column(t / 2 % 2)] = whole;
-    }
-    __syncthreads();
-    if (threadIdx.x >= 2 * LOOKS || l.first + threadIdx.x / 2 >= p.count)
-        return;
-    double whole = 0;
-    for (uint32_t i = 0; i < SPECTRUM_WARPS; i++)
-        whole += form[i][threadIdx.x % 2][threadIdx.x / 2];
-    moments_of(v, p, part, bin, l.first + threadIdx.x / 2)[threadIdx.x % 2] = whole;
-}
-
-/* Computes P from p and q, and with `probes` also the point's weight in the probe. Grid: points,
- * bins. */
-__global__ void add_up_moments(view v, points p, uint32_t parts, bool probes) {
-    const uint32_t point = blockIdx.x * blockDim.x + threadIdx.x, bin = blockIdx.y;
-    if (point >= p.count || !has_moments(v, bin))
-        return;
-    const bin_state &state = v.bin[bin];
-    const size_t at = (size_t)bin * p.pitch + point;
-    double first = 0, second = 0;
-    for (uint32_t i = 0; i < parts; i++) {
-        const double *part = moments_of(v, p, i, bin, point);
-        first += part[0], second += part[1];
-    }
-    const double q = mvdr_bounded_slope(p.norm[at], state.kept, first, second);
-    const double form = first * first / (first + state.apart * q);
-    p.power[at] = (float)fmin(power_of(v, state, form, p.norm[at]), (double)FLT_MAX);
-    if (probes)
-        v.probe[at] = (sonar_random_at(v.slide[bin].windows, point) & 1 ? 1 : -1) / sqrt(first);
-}
-
-/* ---- the rounding error of M ----------------------------------------------------------------- */
-
-/* Computes the probe, the weighted sum of a over the grid's directions, as the column that M is
- * applied to. Four rows for each warp. Grid: rows, bins. */
-__global__ void __launch_bounds__(INVERSE_THREADS) make_probe(view v, points p) {
-    const uint32_t row = 4 * (blockIdx.x * warps() + warp()), bin = blockIdx.y;
-    if (!uses_inverse(v, bin) || row >= padded(v.order))
-        return;
-    const complex32 *a = p.steering + (size_t)bin * steering_size(p.pitch, v.most);
-    complex64 sum = {0, 0};
-    for (uint32_t look = lane() / 4; look < p.count; look += 8) {
-        const complex64 x = wide(a[steering_at(v, row + lane() % 4, look)]);
-        const double weight = v.probe[(size_t)bin * p.pitch + look];
-        sum.re += weight * x.re, sum.im += weight * x.im;
-    }
-    __syncwarp();
-    for (unsigned offset = 4; offset < WARP; offset *= 2) {
-        sum.re += __shfl_xor_sync(ALL_LANES, sum.re, offset);
-        sum.im += __shfl_xor_sync(ALL_LANES, sum.im, offset);
-    }
-    const uint32_t i = row + lane() % 4;
-    if (lane() < 4)
-        moved_of(v, bin, 0)[i] = i < v.order ? sum : complex64{0, 0};
-}
-
-/* The terms of column j in z^H S z: twice Re z_j sum over i > j of conj(z_i) S_ij, plus S_jj
- * |z_j|^2. `backward`: with the mirrored z. A warp calls. */
-__device__ inline double column_form(const bin_matrix &s, const complex64 *z, uint32_t j,
-                                     bool backward) {
-    const view &v = s.v;
-    complex64 sum = {0, 0};
-    const auto at = [&](uint32_t i) { return backward ? conj(z[v.partner[i]]) : z[i]; };
-    for (uint32_t i = j + lane(); i < v.order; i += WARP) {
-        const complex64 x = s.covariance(i, j);
-        const double twice = i == j ? 1 : 2;
-        add_product(sum, conj(at(i)), {twice * x.re, i == j ? 0 : twice * x.im});
-    }
-    const complex64 own = at(j);
-    return sum.re * own.re - sum.im * own.im;
-}
-
-/* Computes parts of z^H S z. Grid: groups of columns, bins. */
-__global__ void __launch_bounds__(INVERSE_THREADS) square_probe(view v) {
-    const uint32_t bin = blockIdx.y;
-    if (!uses_inverse(v, bin))
-        return;
-    const bin_matrix s(v, bin, {0, 0, 1, 0});
-    const complex64 *z = product_of(v, bin, 0);
-    double sum = 0;
-    for (uint32_t j = blockIdx.x * warps() + warp(); j < v.order; j += gridDim.x * warps()) {
-        sum += column_form(s, z, j, false);
-        if (v.images == 2)
-            sum += column_form(s, z, j, true);
-    }
-    sum = block_sum(sum);
-    if (threadIdx.x == 0)
-        v.inverse_part[(size_t)bin * v.inverse_parts * 2 + blockIdx.x] = sum;
-}
-
-/* Decides by the probe whether M is accurate enough. One block of threads for each bin. */
-__global__ void __launch_bounds__(256) judge_inverse(view v, uint32_t parts) {
-    const uint32_t bin = blockIdx.x;
-    if (!uses_inverse(v, bin))
-        return;
-    const sliding &s = v.slide[bin];
-    const complex64 *probe = moved_of(v, bin, 0), *z = product_of(v, bin, 0);
-    double sum = 0;
-    for (uint32_t i = threadIdx.x; i < parts; i += blockDim.x)
-        sum += v.inverse_part[(size_t)bin * v.inverse_parts * 2 + i];
-    sum = block_sum(sum) * s.weight + s.delta * inner(z, z, v.order).re;
-    const bool right = fabs(sum - inner(probe, z, v.order).re) <= MVDR_MOST_WRONG;
-    __syncthreads();
-    if (threadIdx.x)
-        return;
-    if (right)
-        v.unsolved[bin] = 0;
-    else
-        drop_inverse(v, bin, true);
-}
-
 } // namespace mvdr
 
 namespace mvdr::host {
@@ -558,10 +331,6 @@ namespace mvdr::host {
 inline unsigned inverse_parts(uint32_t rows) {
     return blocks_for(rows, mvdr::INVERSE_THREADS / mvdr::WARP * mvdr::TILE_ROWS) *
            (rows / mvdr::PANEL);
-}
-
-inline unsigned moment_parts(uint32_t rows) {
-    return blocks_for(rows, mvdr::MOMENT_ROWS);
 }
 
 /* ---- columns that enter and leave ------------------------------------------------------------ */
@@ -654,54 +423,6 @@ inline sonar_code make_inverses(const mvdr_stage *stage, cudaStream_t stream, so
         return code;
     mvdr::keep_inverse<<<bins, mvdr::INVERSE_THREADS, 0, stream>>>(*v, parts);
     return CUDA_LAUNCHED(where, "keep_inverse", err);
-}
-
-/* ---- the spectrum ---------------------------------------------------------------------------- */
-
-/* Computes P of the bins that have been solved by M, at points whose steering vectors exist. */
-inline sonar_code run_moments(const mvdr_stage *stage, const mvdr::points &points, bool probes,
-                              cudaStream_t stream, sonar_error *err) {
-    const mvdr::view *v = &stage->view;
-    const unsigned bins = (unsigned)v->spec.bins, parts = moment_parts(mvdr::padded(v->order));
-    if (!v->order)
-        return SONAR_OK;
-    const dim3 grid(blocks_for(points.count, mvdr::LOOKS), bins, parts);
-    mvdr::moments<<<grid, mvdr::SPECTRUM_WARPS * mvdr::WARP, 0, stream>>>(*v, points);
-    sonar_code code = CUDA_LAUNCHED(where, "moments", err);
-    if (code)
-        return code;
-    const dim3 each(blocks_for(points.count, 64), bins);
-    mvdr::add_up_moments<<<each, 64, 0, stream>>>(*v, points, parts, probes);
-    return CUDA_LAUNCHED(where, "add_up_moments", err);
-}
-
-/* Measures the rounding error of M. Bins in which it is too large are left to the solver. */
-inline sonar_code probe_inverses(const mvdr_stage *stage, cudaStream_t stream, sonar_error *err) {
-    const mvdr::view *v = &stage->view;
-    const unsigned bins = (unsigned)v->spec.bins, rows = mvdr::padded(v->order);
-    const unsigned threads = mvdr::INVERSE_THREADS, parts = rows / 32;
-    mvdr::make_probe<<<dim3(rows / 16, bins), threads, 0, stream>>>(*v, stage->grid);
-    sonar_code code = CUDA_LAUNCHED(where, "make_probe", err);
-    if (!code)
-        code = launch_apply_inverse(stage, 1, stream, err);
-    if (code)
-        return code;
-    mvdr::square_probe<<<dim3(parts, bins), threads, 0, stream>>>(*v);
-    if ((code = CUDA_LAUNCHED(where, "square_probe", err)) != SONAR_OK)
-        return code;
-    mvdr::judge_inverse<<<bins, 256, 0, stream>>>(*v, parts);
-    return CUDA_LAUNCHED(where, "judge_inverse", err);
-}
-
-/* In a window that updates inverses: updates them, and computes P of the grid in the bins that use
- * them. The grid's steering vectors exist. */
-inline sonar_code update_inverses(const mvdr_stage *stage, cudaStream_t stream, sonar_error *err) {
-    if (!stage->view.order)
-        return SONAR_OK;
-    sonar_code code = launch_update(stage, stream, err);
-    if (!code && stage->little)
-        code = run_moments(stage, stage->grid, true, stream, err);
-    return code || !stage->little ? code : probe_inverses(stage, stream, err);
 }
 
 } // namespace mvdr::host
