@@ -30,7 +30,7 @@ CHANNELS, FS_HZ, FRAME = 24, 2000, 250
 WINDOW, HOP = 2000, 1000
 TOPICS = ("cbf.azimuth", "cbf.nearfield", "cbf.lofar", "mvdr.azimuth", "mvdr.spectrum", "mvdr.nearfield",
           "mvdr.eigenvalues", "music.azimuth", "element.psd",
-          "element.missing", "cbf.normalised", "mvdr.normalised", "cbf.sped", "detections", "tracks",
+          "element.missing", "cbf.normalised", "mvdr.normalised", "cbf.sped", "beam.audio", "detections", "tracks",
           "status")
 RANKS = [int(r) for r in os.environ.get("SONAR_MPI_RANKS", "2 3").split()]
 DIFFERS = ("run", "latency_us", "config_version")  # between any two runs: each has its own folder of sockets
@@ -44,6 +44,7 @@ ingest: {{endpoints: ["{sink}{rank}"], overload: block, restart_after_ms: {resta
 dft: {{length: {window}, hop: {hop}}}
 cbf: {{band_hz: [300, 600], ranges_m: [50, 200]}}
 lofar: {{band_hz: [100, 700]}}
+beam: {{az_deg: [110, 62.5], bearing_deg: [70], track: [1]}}
 mvdr: {{enabled: true, band_hz: [300, 600], length: 500, snapshots: 8, nearfield: true,
        source_count: mdl, music: auto}}
 output: {{endpoint: "ipc://{folder}/out", high_water_mark: 1000, queue_results: 16}}
@@ -246,6 +247,14 @@ def db(a, b):
     return np.abs(10 * np.log10(b[high] / a[high])).max() if high.any() else 0
 
 
+def apart(a, b):
+    """Largest difference of two time series, over the root mean square; they lack the same samples."""
+    a, b = (np.frombuffer(x, "<f4").astype("f8") for x in (a, b))
+    assert (np.isnan(a) == np.isnan(b)).all()
+    there = ~np.isnan(a)
+    return np.abs(a - b)[there].max() / np.sqrt((a[there] ** 2).mean()) if there.any() else 0
+
+
 LEDGER_DB = {"cbf": 0.01, "mvdr": 0.05, "music": 0.001, "element": 0.0001}
 
 
@@ -273,6 +282,8 @@ def compare(alone, several):
         kind = topic.split(".")[0]
         if topic == "element.missing":
             assert body == other, (topic, sample)
+        elif topic == "beam.audio":
+            assert apart(body, other) <= 1e-5, (topic, sample)
         elif kind in LEDGER_DB:
             worst[kind] = max(worst.get(kind, 0), db(body, other))
         same_numbers(without(head), without(other_head), f"{topic} at {sample}")
@@ -288,6 +299,8 @@ def ranks_agree_with_one():
     alone = whole_run(None, data)
     assert any(len(head["detections"]) for (topic, _), (head, _) in alone.items() if topic == "detections")
     assert all(np.frombuffer(body, "<f4").max() > 10 for (topic, _), (_, body) in alone.items() if topic == "music.azimuth")
+    heard = [np.frombuffer(body, "<f4").reshape(4, HOP) for (topic, _), (_, body) in sorted(alone.items()) if topic == "beam.audio"]
+    assert np.abs(heard[1][0]).max() > 2 and np.isfinite(heard[-1][3]).all(), "the tone, and the first track"
     for ranks in RANKS:
         several = whole_run(ranks, data)
         compare(alone, several)
@@ -481,7 +494,7 @@ def a_silent_rank_takes_part_with_nothing():
             daemon.send(rest[at:at + FRAME, first:end], first, rank, 8 * FS_HZ + at)
     daemon.receive_until([11 * FS_HZ])
     seen, missing = windows_of(daemon), windows_of(daemon, "element.missing")
-    mvdr = windows_of(daemon, "mvdr.azimuth")
+    mvdr, beam = windows_of(daemon, "mvdr.azimuth"), {head["window"]: (head, body) for topic, head, body in daemon.messages if topic == "beam.audio"}
     for sample in range(0, 11 * FS_HZ + 1, HOP):
         head = seen[sample][0]
         gone = 4 * FS_HZ - WINDOW < sample < 8 * FS_HZ - HOP
@@ -493,6 +506,9 @@ def a_silent_rank_takes_part_with_nothing():
         assert head["sensors_used"] == (CHANNELS // 2 if gone else CHANNELS), (sample, head)
         assert head["missing_share"] == ({"mean": 0.5, "worst": 1} if gone else {"mean": 0, "worst": 0})
         assert (share == [0] * (CHANNELS // 2) + [gone] * (CHANNELS // 2)).all(), (sample, share)
+        head, body = beam[head["window"]]
+        lacking = np.isnan(np.frombuffer(body, "<f4").reshape(4, HOP)[0]).sum()
+        assert head["beams"][0]["missing"] == lacking and (lacking == HOP if gone else lacking < HOP or not sample), (sample, lacking)
         if gone:  # no snapshot of a window that lacks samples enters the covariance
             assert mvdr[sample][1] == mvdr[4 * FS_HZ - WINDOW][1], sample
     daemon.end()

@@ -353,17 +353,6 @@ Test(beam_track, replays_to_the_same_samples) {
 
 /* ---- configuration --------------------------------------------------------------------------- */
 
-Test(beam_track, several_ranks_are_refused) {
-    sonar_config *config = configured("ranks", TEXT("", ""));
-    const sonar_rank_place place = {.rank = 0, .ranks = 2};
-    sonar_config_part *part;
-    sonar_error err = {0};
-    cr_expect_eq(sonar_config_part_create(config, &place, &part, &err), SONAR_EINVAL);
-    cr_expect_str_eq(err.text, "several ranks have no time series of beams: beam.az_deg, "
-                               "beam.bearing_deg and beam.track need one process with all sensors");
-    sonar_config_destroy(config);
-}
-
 static void expect_mistake(const char *from, const char *to, const char *where_is,
                            const char *said) {
     char where[MISTAKE_WHERE_BYTES], why[MISTAKE_WHY_BYTES];

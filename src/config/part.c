@@ -96,10 +96,6 @@ sonar_code sonar_config_part_create(const sonar_config *whole, const sonar_rank_
             err, SONAR_EINVAL, "cluster.ranks",
             "mpirun has started %zu ranks, but the configuration has channels for %zu", ranks,
             whole->cluster_ranks);
-    if (whole->specs.beams && ranks > 1)
-        return sonar_fail(err, SONAR_EINVAL, "beam",
-                          "several ranks have no time series of beams: beam.az_deg, "
-                          "beam.bearing_deg and beam.track need one process with all sensors");
     if (sonar_config_bends(whole) && ranks > 1)
         return sonar_fail(err, SONAR_EINVAL, "navigation.tow.model",
                           "several ranks cannot follow the shape of a towed array: %s needs one "

@@ -265,8 +265,8 @@ static sonar_code process(sonar_pipeline *p, const struct turn *turn, bool *canc
         .surface = turn->result ? turn->result->surface : NULL,
         .absent = !turn->samples,
         .lookback = sonar_min_size(window->lookback, p->config->specs.mvdr_lookback)};
-    if (turn->result && job.outputs & SONAR_WANT(SONAR_BEAM_AUDIO))
-        sonar_beams_run(p, window, turn->result);
+    if (!code && job.outputs & SONAR_WANT(SONAR_BEAM_AUDIO))
+        code = sonar_beams_run(p, turn, err);
     if (turn->result)
         turn->result->present = turn->wanted & job.outputs;
     if (!code)

@@ -177,6 +177,7 @@ struct ranks {
     sonar_result *result;        /* root: for the next window; NULL: all results are lent */
     float *missing, *lost;       /* root: [channel] of the array; [channel] of this rank, all 1 */
     void *measures;              /* root: [sensor] measures of all ranks' elements, rank by rank */
+    float *beams, *all_beams;    /* [beam][hop] of this rank; root: [rank][beam][hop] */
     struct proposal change;
     int64_t reported_ns;                       /* root: when the ranks last reported their status */
     uint64_t windows_foreign, windows_missing; /* windows dropped by this rank, by all */
@@ -208,6 +209,12 @@ struct sharing {
     sonar_result *(*result)(sonar_pipeline *pipeline, uint32_t *wanted);
     /* Replaces turn->window.missing by that of the whole array; NULL: it already is. */
     sonar_code (*missing)(sonar_pipeline *pipeline, const struct turn *turn, sonar_error *err);
+    /* Sends `size` bytes of the root to the other ranks; NULL: there are none. */
+    sonar_code (*tell)(sonar_pipeline *pipeline, void *data, size_t size, sonar_error *err);
+    /* Adds the ranks' n values in the order of ranks, to the root's sum[n] (NULL on other ranks);
+     * NULL: there are none. */
+    sonar_code (*add)(sonar_pipeline *pipeline, const float *mine, size_t n, float *sum,
+                      sonar_error *err);
     /* After the stages, with their outcome `code`: sets whether any rank was stopped during the
      * window. */
     sonar_code (*cancelled)(sonar_pipeline *pipeline, sonar_code code, bool *cancelled,
@@ -459,7 +466,7 @@ void sonar_navigate_tick(sonar_pipeline *pipeline, sonar_status *status);
 /* beams.c: the beams' time series, if any are configured; of a window whose facts are there. Data
  * thread. */
 sonar_code sonar_beams_create(sonar_pipeline *pipeline, sonar_error *err);
-void sonar_beams_run(sonar_pipeline *pipeline, const sonar_window *window, sonar_result *result);
+sonar_code sonar_beams_run(sonar_pipeline *pipeline, const struct turn *turn, sonar_error *err);
 /* normalised.c: the plan's normalisers; the ratios that the result is to have, once its spectra and
  * facts are there. Data thread. */
 sonar_code sonar_normalised_plan(const sonar_config *config, struct plan *plan, sonar_error *err);

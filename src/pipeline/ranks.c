@@ -50,7 +50,10 @@ static sonar_code make_buffers(struct ranks *ranks, const sonar_config *c, sonar
     ranks->missing = sonar_alloc(c->channels, sizeof *ranks->missing);
     ranks->lost = sonar_alloc(ranks->part->config.channels, sizeof *ranks->lost);
     ranks->measures = sonar_alloc(c->sensors, sonar_elements_measure_bytes());
-    if (!ranks->missing || !ranks->lost || !ranks->measures)
+    const size_t series = c->specs.beams * c->specs.hop;
+    ranks->beams = sonar_alloc(sonar_max_size(series, 1), sizeof *ranks->beams);
+    ranks->all_beams = sonar_alloc(sonar_max_size(series, 1) * ranks->agree.ranks, sizeof(float));
+    if (!ranks->missing || !ranks->lost || !ranks->measures || !ranks->beams || !ranks->all_beams)
         return sonar_fail(err, SONAR_ENOMEM, "cluster", "no memory for %zu channels", c->channels);
     for (size_t k = 0; k < ranks->part->config.channels; k++)
         ranks->lost[k] = 1;
@@ -131,6 +134,8 @@ void sonar_ranks_destroy(sonar_pipeline *p) {
     free(p->ranks.missing);
     free(p->ranks.lost);
     free(p->ranks.measures);
+    free(p->ranks.beams);
+    free(p->ranks.all_beams);
 }
 
 /* ---- a round --------------------------------------------------------------------------------- */
@@ -291,6 +296,26 @@ void sonar_ranks_describe(const sonar_pipeline *p, sonar_result *result) {
             result->params.sensors_used -= ranks->sensors_used[r];
             result->ranks_absent++;
         }
+}
+
+static sonar_code tell(sonar_pipeline *p, void *data, size_t size, sonar_error *err) {
+    return ops(p)->broadcast(data, size, err);
+}
+
+static sonar_code add(sonar_pipeline *p, const float *mine, size_t n, float *sum,
+                      sonar_error *err) {
+    const struct ranks *ranks = &p->ranks;
+    size_t size[SONAR_RANKS_MOST];
+    for (size_t r = 0; r < ranks->agree.ranks; r++)
+        size[r] = n * sizeof *mine;
+    const sonar_code code = ops(p)->gather(mine, size, ranks->all_beams, err);
+    for (size_t i = 0; i < n && sum && !code; i++) {
+        double all = 0;
+        for (size_t r = 0; r < ranks->agree.ranks; r++)
+            all += (double)ranks->all_beams[r * n + i];
+        sum[i] = (float)all;
+    }
+    return code;
 }
 
 /* An evaluation that the root asks of the other ranks. */
@@ -467,6 +492,8 @@ void sonar_ranks_leave(sonar_pipeline *p) {
 const struct sharing sonar_sharing_ranks = {.next = next_round,
                                             .result = hand_over,
                                             .missing = gather_missing,
+                                            .tell = tell,
+                                            .add = add,
                                             .cancelled = share_cancelled,
                                             .ask = ask,
                                             .end = end,
