@@ -7,7 +7,8 @@
  * - Loading and inverse factor, a thread block for each bin (cuda/solve.cuh), and the spectrum, a
  *   thread block for 32 directions of a bin (cuda/spectrum.cuh).
  * - For large matrices, a thread block for each square of 64 rows and columns: counts and factors
- *   (cuda/factor_grid.cuh), and spectra (cuda/spectrum_grid.cuh).
+ *   (cuda/factor_grid.cuh), and spectra, also those from eigenvectors (cuda/spectrum_grid.cuh).
+ * - Eigenvectors by Jacobi's method, a team of thread blocks for each matrix (cuda/jacobi/).
  * - Instead of these, the streaming inverse, updated by the snapshots (cuda/inverse/).
  *
  * The host decides nothing that depends on data, and no intermediate result leaves the device. A
