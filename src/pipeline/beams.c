@@ -50,14 +50,14 @@ static void take_aim(sonar_pipeline *p, sonar_result *result, struct aim *aim) {
 static void sum_up(sonar_pipeline *p, const struct turn *turn, const struct aim *aim, float *to,
                    sonar_beam_facts *facts) {
     const sonar_config *c = p->live->plan->config;
-    const size_t hop = p->config->specs.hop;
-    for (size_t i = 0; i < c->specs.beams * hop && !turn->samples; i++) {
-        to[i] = NAN;
-        facts[i / hop] = (sonar_beam_facts){
-            .az_deg = NAN, .bearing_deg = NAN, .track = aim->look[i / hop].track};
-    }
-    if (!turn->samples)
+    if (!turn->samples) {
+        for (size_t i = 0; i < c->specs.beams; i++)
+            facts[i] =
+                (sonar_beam_facts){.az_deg = NAN, .bearing_deg = NAN, .track = aim->look[i].track};
+        for (size_t i = 0; i < c->specs.beams * p->config->specs.hop; i++)
+            to[i] = NAN;
         return;
+    }
     sonar_window window = *turn->samples;
     window.restarted = turn->window.restarted;
     const sonar_beam_job job = {

@@ -463,8 +463,8 @@ static inline const sonar_params *sonar_pipeline_params(const sonar_pipeline *pi
 }
 /* For status. Control thread. */
 void sonar_navigate_tick(sonar_pipeline *pipeline, sonar_status *status);
-/* beams.c: the beams' time series, if any are configured; of a window whose facts are there. Data
- * thread. */
+/* beams.c: the beams' time series, if any are configured; of a window whose facts are there. With
+ * ranks, run is collective. Data thread. */
 sonar_code sonar_beams_create(sonar_pipeline *pipeline, sonar_error *err);
 sonar_code sonar_beams_run(sonar_pipeline *pipeline, const struct turn *turn, sonar_error *err);
 /* normalised.c: the plan's normalisers; the ratios that the result is to have, once its spectra and
